@@ -75,7 +75,7 @@ func (f FP16) Claims(b Block) Claims {
 }
 
 func castClaims(b Block, f *format) Claims {
-	return Claims{Delta: 1 - f.unit*f.unit, Size: 2 * b.Len(), Exact: true, Linear: FloatSum, Cast: true, HalfSums: true}
+	return Claims{Delta: 1 - float64(f.unit*f.unit), Size: 2 * b.Len(), Exact: true, Linear: FloatSum, Cast: true, HalfSums: true}
 }
 
 // Witness is the tie that is rounded down furthest.

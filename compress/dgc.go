@@ -8,6 +8,7 @@ import (
 	"github.com/gradlab/gradlab/compress/bits"
 	"github.com/gradlab/gradlab/internal/codec"
 	"github.com/gradlab/gradlab/internal/f32"
+	"github.com/gradlab/gradlab/internal/portable"
 )
 
 var _ = Families.Add("dgc", "deep gradient compression: momentum inside the feedback",
@@ -123,7 +124,7 @@ func (f DGC) keep(s Step) float64 {
 		return f.Keep
 	}
 	stage := math.Floor(at / f.Warmup * stages)
-	return math.Pow(f.Keep, (stage+1)/(stages+1))
+	return portable.Pow(f.Keep, (stage+1)/(stages+1))
 }
 
 func (c *dgc) Append(dst []byte, g []float32, s Step) ([]byte, error) {
@@ -176,7 +177,7 @@ func (c *dgc) scale(g []float32) float32 {
 // magnitudes alone do not tell.
 func (c *dgc) staysFinite(g []float32, scale float32) bool {
 	m := c.family.Momentum
-	if float64(scale)*float64(f32.MaxAbs(g))+(m+1)*float64(c.most) < math.MaxFloat32/2 {
+	if float64(float64(scale)*float64(f32.MaxAbs(g)))+float64((m+1)*float64(c.most)) < math.MaxFloat32/2 {
 		return true
 	}
 	var u, v [strip]float32

@@ -102,7 +102,7 @@ func (f Eden) off() float64 {
 	for i := range levels[1:] {
 		h = max(h, float64(levels[i+1]-levels[i])/2)
 	}
-	return h*h + 3/(16*b*b)
+	return float64(h*h) + 3/(16*b*b)
 }
 
 // Doubt: without bias there is no bound on 1/cos² of the angle to g, though the

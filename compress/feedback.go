@@ -61,7 +61,7 @@ func together(of ...any) float64 {
 	sum := 0.0
 	for _, v := range of {
 		n := ResidualNorm(v)
-		sum += n * n
+		sum += float64(n * n)
 	}
 	return math.Sqrt(sum)
 }

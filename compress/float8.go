@@ -136,8 +136,8 @@ func (f Float8) Claims(b Block) Claims {
 	bucket, buckets := bucketsOf(f.Bucket, b.Len())
 	c := Claims{Size: 4*buckets + b.Len(), Exact: true, Homogeneous: true}
 	if t := tables8[word(f.Format, "e4m3")]; t != nil {
-		small := max(0, float64(bucket)-1) * t.floor * t.floor
-		c.Delta = min(1-t.share*t.share, 1/(1+small)) - 1e-6
+		small := float64(max(0, float64(bucket)-1) * t.floor * t.floor)
+		c.Delta = min(1-float64(t.share*t.share), 1/(1+small)) - 1e-6
 	}
 	return c
 }

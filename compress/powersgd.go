@@ -197,7 +197,7 @@ func (f *factors) orthogonalise() {
 			for l := range k {
 				var dot float64
 				for i := 0; i < len(p); i += r {
-					dot += float64(p[i+l]) * float64(p[i+k])
+					dot += float64(float64(p[i+l]) * float64(p[i+k]))
 				}
 				for i := 0; i < len(p); i += r {
 					p[i+k] -= float32(dot * float64(p[i+l]))
@@ -217,7 +217,7 @@ func (f *factors) orthogonalise() {
 func (f *factors) columnNorm(k int) float64 {
 	var s float64
 	for i := k; i < len(f.p); i += f.r {
-		s += float64(f.p[i]) * float64(f.p[i])
+		s += float64(float64(f.p[i]) * float64(f.p[i]))
 	}
 	return math.Sqrt(s)
 }

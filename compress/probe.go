@@ -7,6 +7,7 @@ import (
 	"slices"
 	"sync"
 
+	"github.com/gradlab/gradlab/internal/portable"
 	"github.com/gradlab/gradlab/internal/rng"
 )
 
@@ -101,7 +102,7 @@ func CastOn(f Family, b Block) (bool, error) {
 			return false, err
 		}
 		for i, v := range out {
-			if math.Abs(float64(v)-float64(g[i])) > 0x1.01p-7*math.Abs(float64(g[i]))+0x1p-24 {
+			if math.Abs(float64(v)-float64(g[i])) > float64(0x1.01p-7*math.Abs(float64(g[i])))+0x1p-24 {
 				return false, nil
 			}
 		}
@@ -146,7 +147,7 @@ func ShowsMemory(f Family) bool {
 // memory: they are measured without it, and not rightly.
 func MemoryOn(f Family, b Block, scales int) (bool, error) {
 	for n := range scales {
-		size := math.Pow(2, float64(5*((n+1)/2)*(2*(n%2)-1)))
+		size := portable.Pow(2, float64(5*((n+1)/2)*(2*(n%2)-1)))
 		for _, t := range []trial{{1, 130, false}, {12, 64, false}, {1, 24, true}} {
 			if is, err := t.shows(f, b, float32(size)); is || err != nil {
 				return is, err
@@ -224,7 +225,7 @@ func cosine(x, y []float32) float64 {
 func products(x, y []float32) (dot, ys, xs float64) {
 	for i, v := range y {
 		a, b := float64(x[i]), float64(v)
-		dot, ys, xs = dot+a*b, ys+b*b, xs+a*a
+		dot, ys, xs = dot+float64(a*b), ys+float64(b*b), xs+float64(a*a)
 	}
 	return dot, ys, xs
 }

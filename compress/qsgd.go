@@ -79,7 +79,7 @@ func (f QSGD) Claims(b Block) Claims {
 
 // maxNormOmega is ω of random rounding to s levels of the largest of n magnitudes.
 func maxNormOmega(n, s float64) float64 {
-	return (math.Sqrt(1+max(0, n-1)/(s*s)) - 1) / 2
+	return float64((math.Sqrt(1+max(0, n-1)/(s*s)) - 1) / 2)
 }
 
 // maxNormWorst is what the other n−1 magnitudes are where that is attained, the
@@ -98,7 +98,7 @@ func (f QSGD) Witness(b Block) []float32 {
 	case word(f.Norm, "max") == "max":
 		other = maxNormWorst(n, s)
 	case n < 4*s*s: // one large, the others halfway between levels 0 and 1
-		first, other = math.Sqrt(s*s-(n-1)/4), 0.5
+		first, other = math.Sqrt(float64(s*s)-float64((n-1)/4)), 0.5
 	}
 	x := make([]float32, b.Len())
 	for i := range x[:len(x)/bucket*bucket] {

@@ -37,7 +37,7 @@ func (f TopK) sampledClaims(b Block) Claims {
 	k := f.total(d)
 	c := Claims{Delta: 1, Size: hitsMaxLen(word(f.Index, "rice"), f.most(d), d, 8*v.size), Homogeneous: v != &formatFP16}
 	if d > 0 {
-		c.Delta = float64(f.least(d)) / float64(d) * (1 - v.unit*v.unit)
+		c.Delta = float64(f.least(d)) / float64(d) * (1 - float64(v.unit*v.unit))
 	}
 	if k == d && v == &formatF32 {
 		c.Lossless, c.Unbiased = true, true

@@ -104,8 +104,8 @@ func (s *selector) gather(g []float32, k int) (finite bool) {
 // more: in a sample it takes four standard deviations more than the share of k. As many
 // fewer have at least the magnitude above, unless that is 0.
 func (s *selector) guess(sample []float32, d, k int) (tau, above uint32) {
-	share := float64(k) / float64(d) * samples
-	margin := 4 * math.Sqrt(share)
+	share := float64(float64(k) / float64(d) * samples)
+	margin := float64(4 * math.Sqrt(share))
 	if rank := int(share+margin) + 1; rank <= samples {
 		tau, _ = s.cutOf(sample, rank)
 	}

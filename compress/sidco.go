@@ -7,6 +7,7 @@ import (
 
 	"github.com/gradlab/gradlab/internal/codec"
 	"github.com/gradlab/gradlab/internal/f32"
+	"github.com/gradlab/gradlab/internal/portable"
 )
 
 var _ = Families.Add("sidco", "entries beyond a threshold fitted to their law",
@@ -63,7 +64,7 @@ func (f SIDCo) Validate() error {
 func (f SIDCo) Claims(b Block) Claims {
 	d, v := b.Len(), formatOf(f.Values)
 	return Claims{
-		Delta: (1 - v.unit*v.unit) / float64(max(1, d)), Size: hitsMaxLen(word(f.Index, "rice"), d, d, 8*v.size),
+		Delta: (1 - float64(v.unit*v.unit)) / float64(max(1, d)), Size: hitsMaxLen(word(f.Index, "rice"), d, d, 8*v.size),
 		Homogeneous: v != &formatFP16,
 	}
 }
@@ -166,7 +167,7 @@ func (e *excess) quantile(rho float64, pareto bool) float64 {
 	variance := e.square/e.n - float64(mean*mean)
 	if ratio := float64(mean*mean) / variance; pareto && variance > 0 && ratio != 1 {
 		shape, scale := (1-ratio)/2, float64(mean*(ratio+1))/2
-		return scale / shape * (math.Pow(rho, -shape) - 1)
+		return scale / shape * (portable.Pow(rho, -shape) - 1)
 	}
-	return mean * math.Log(1/rho)
+	return mean * portable.Log(1/rho)
 }

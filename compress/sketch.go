@@ -62,7 +62,7 @@ func (f Sketch) alone() TopK { return TopK{Keep: f.Keep} }
 func (f Sketch) columns(d int) int {
 	k := float64(kept(f.Keep, d))
 	n := math.Ceil(f.Width * k)
-	if n*float64(f.Rows)+float64(f.Fetch)*k >= float64(d) {
+	if float64(n*float64(f.Rows))+float64(float64(f.Fetch)*k) >= float64(d) {
 		return 0
 	}
 	return int(n)

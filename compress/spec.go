@@ -110,7 +110,7 @@ func validKeep(keep float64) error {
 // kept is max(1, ⌈keep·d⌉), 0 for an empty block. A product that exceeds a
 // whole number by rounding alone (0.07·100) does not count.
 func kept(keep float64, d int) int {
-	x := keep * float64(d)
+	x := float64(keep * float64(d))
 	return min(d, max(1, int(math.Ceil(x-float64(x*1e-12)))))
 }
 

@@ -59,7 +59,7 @@ func (f TernGrad) Claims(b Block) Claims {
 	bucket, buckets := bucketsOf(f.Bucket, b.Len())
 	c := Claims{Size: 4*buckets + tritLen(b.Len()), Exact: true, Homogeneous: true}
 	if f.Clip == 0 {
-		c.Unbiased, c.Omega = true, (math.Sqrt(float64(bucket))-1)/2
+		c.Unbiased, c.Omega = true, float64((math.Sqrt(float64(bucket))-1)/2)
 		c.Delta = max(0, 1-c.Omega)
 	}
 	if f.Shared {

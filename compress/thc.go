@@ -9,6 +9,7 @@ import (
 	"github.com/gradlab/gradlab/compress/bits"
 	"github.com/gradlab/gradlab/internal/codec"
 	"github.com/gradlab/gradlab/internal/f32"
+	"github.com/gradlab/gradlab/internal/portable"
 	"github.com/gradlab/gradlab/internal/rng"
 )
 
@@ -65,7 +66,7 @@ func (f THC) Validate() error {
 }
 
 // cut is t, beyond which elements of a standard normal vector are clamped.
-func (f THC) cut() float64 { return math.Sqrt2 * math.Erfinv(1-f.Clip) }
+func (f THC) cut() float64 { return math.Sqrt2 * portable.Erfinv(1-f.Clip) }
 
 // Claims: the bound above, and what the exchange costs.
 func (f THC) Claims(b Block) Claims {
@@ -80,7 +81,7 @@ func (f THC) Claims(b Block) Claims {
 		widest = max(widest, table[i+1]-table[i])
 	}
 	u := t / float64(f.Grid/2) * float64(widest)
-	c.Delta = max(0, 1-u*u/4-3/(16*t*t)-1e-6)
+	c.Delta = max(0, 1-float64(u*u/4)-3/(16*t*t)-1e-6)
 	return sharedClaims(c, b, len(chunks), padded, f.Grid/2)
 }
 
@@ -129,7 +130,7 @@ func thcTable(bits, g int, t float64) []int {
 	p, q := make([]float64, 2*g+1), make([]float64, 2*g+1)
 	for i := range p {
 		z := float64(i-g) / sd
-		p[i], q[i] = math.Erf(z/math.Sqrt2)/2, -math.Exp(float64(-z*z)/2)/math.Sqrt(2*math.Pi)
+		p[i], q[i] = portable.Erf(z/math.Sqrt2)/2, -portable.Exp(float64(-z*z)/2)/math.Sqrt(2*math.Pi)
 	}
 	cost := func(lo, hi int) float64 {
 		a, b := float64(lo), float64(hi)
@@ -157,7 +158,7 @@ func thcTable(bits, g int, t float64) []int {
 	}
 	first, least := 0, math.Inf(1)
 	for v := 1; v <= g; v++ {
-		if c := cost(-v, v)/2 + best[half-1][v]; c < least {
+		if c := float64(cost(-v, v)/2) + best[half-1][v]; c < least {
 			first, least = v, c
 		}
 	}

@@ -43,7 +43,7 @@ func (f ThreeLC) Claims(b Block) Claims {
 	d, c := b.Len(), Claims{Delta: 1, Homogeneous: true}
 	if d > 0 {
 		c.Size = 4 + tritLen(d)
-		c.Delta = f.S * (2 - f.S) / (1 + float64(d-1)*f.S*f.S/4) * (1 - 1e-6) // M is rounded
+		c.Delta = f.S * (2 - f.S) / (1 + float64(float64(d-1)*f.S*f.S/4)) * (1 - 1e-6) // M is rounded
 	}
 	return c
 }

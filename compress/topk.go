@@ -94,7 +94,7 @@ func (f TopK) Claims(b Block) Claims {
 	c := Claims{Delta: 1, Size: k*v.size + size, Exact: exact, Homogeneous: v != &formatFP16}
 	if d > 0 {
 		lo, hi := f.poorest(d)
-		c.Delta = float64(kept(f.Keep, hi-lo)) / float64(hi-lo) * (1 - v.unit*v.unit)
+		c.Delta = float64(kept(f.Keep, hi-lo)) / float64(hi-lo) * (1 - float64(v.unit*v.unit))
 	}
 	c.Cast = k == d && exact && size == 0
 	if k == d && v == &formatF32 {

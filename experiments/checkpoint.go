@@ -40,8 +40,8 @@ type manifest struct {
 	SHA256   string   `json:"sha256"`
 	Hash     string   `json:"config_hash"`
 	Counters counters `json:"counters"`
-	// Decides is what the run was made of; none in checkpoints of earlier versions.
-	Decides []decided `json:"decides,omitempty"`
+	// Decides is what the run was made of.
+	Decides []decided `json:"decides"`
 	Self    string    `json:"manifest_sha256"` // of the manifest without this
 }
 
@@ -205,13 +205,6 @@ func (f *folder) loadCheckpoint(hash string, l sgd.Layout, older bool) (*train.S
 
 // loadState reads the state that a manifest points to.
 func (f *folder) loadState(m *manifest, hash string, l sgd.Layout) (*train.State, error) {
-	if m.Hash == f.was { // as an earlier schema named it; from now on as this one does
-		m.Hash = hash
-		m.Self = m.sum()
-		if err := writeJSON(f.file("checkpoint", manifestFile), m); err != nil {
-			return nil, err
-		}
-	}
 	if err := m.differs(f); err != nil {
 		return nil, err
 	}

@@ -81,7 +81,7 @@ func TestF13NoSilentRestart(t *testing.T) {
 		"status empty":      {func(t *testing.T, f string) string { overwrite(t, filepath.Join(f, status), ""); return status }, true, false},
 		"status of nothing": {func(t *testing.T, f string) string { overwrite(t, filepath.Join(f, status), "{}"); return status }, true, false},
 		"status of another hash": {func(t *testing.T, f string) string {
-			overwrite(t, filepath.Join(f, status), `{"schema":3,"state":"stopped","config_hash":"0123456789ab"}`)
+			overwrite(t, filepath.Join(f, status), `{"schema":1,"state":"stopped","config_hash":"0123456789ab"}`)
 			return status
 		}, true, false},
 		"status and configuration missing": {func(t *testing.T, f string) string {

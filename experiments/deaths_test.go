@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/gradlab/gradlab/comm"
+	"github.com/gradlab/gradlab/internal/patience"
 )
 
 // Asynchronous runs, with servers or without, and those of mode sandblaster, go on
@@ -70,7 +71,7 @@ func TestF2DeathsOverAStop(t *testing.T) {
 func TestF3SoftsyncWithoutWorkers(t *testing.T) {
 	t.Parallel()
 	most := 8
-	if testing.Short() {
+	if !patience.Long {
 		most = 4
 	}
 	for workers := 2; workers <= most; workers++ {

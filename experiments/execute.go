@@ -103,9 +103,6 @@ func (e *execution) title() string { return strings.TrimSpace(e.recipe + " " + e
 // wanted. A run that is done there is the result.
 func (e *execution) find() (*Result, error) {
 	found, ok := furthestFolder(e.base, e.hash)
-	if !ok {
-		found, ok = earlierFolder(e.base, e.run.Name, e.hash)
-	}
 	e.found = found
 	if !e.opt.Resume || !ok {
 		return nil, nil
@@ -118,15 +115,11 @@ func (e *execution) find() (*Result, error) {
 	if err := describe(found.path, e.opt.About); err != nil {
 		return nil, inFolder(err)
 	}
-	var s Status
-	if err := readJSON(f.file("status.json"), &s); err == nil && s.Hash != e.hash {
-		f.was = s.Hash // as an earlier version named it
-	}
 	if found.done {
 		r := f.finished(e.config)
 		if r != nil && found.mended != "" {
 			e.opt.Display.Logf("%s: %s", e.title(), found.mended)
-			s = Status{Schema: Schema, State: "done", Recipe: e.recipe, Run: e.run.Name, Hash: e.hash, Step: r.Steps, Started: found.started, Updated: time.Now().UTC()}
+			s := Status{Schema: Schema, State: "done", Recipe: e.recipe, Run: e.run.Name, Hash: e.hash, Step: r.Steps, Started: found.started, Updated: time.Now().UTC()}
 			if err := writeJSON(f.file("status.json"), s); err != nil {
 				return nil, inFolder(err)
 			}

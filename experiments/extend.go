@@ -107,6 +107,9 @@ func readFinished(folder string) (*Result, *Status, error) {
 	if err := readJSON(filepath.Join(folder, "status.json"), &s); err != nil {
 		return nil, nil, fmt.Errorf("%s is no run folder: %w", folder, err)
 	}
+	if err := s.Check(folder); err != nil {
+		return nil, nil, err
+	}
 	if s.State != "done" {
 		return nil, nil, fmt.Errorf("%s is %s, and only a finished run can be extended; go on with it first: the command that began it, with --resume", folder, s.State)
 	}

@@ -4,40 +4,34 @@ import (
 	"errors"
 	"math"
 	"os"
-	"os/exec"
 	"strings"
 	"testing"
 
 	"github.com/gradlab/gradlab/experiments/config"
 	"github.com/gradlab/gradlab/internal/patience"
+	"github.com/gradlab/gradlab/internal/program"
 )
 
-// program is key model for a program of testdata/external, which wants a Python module.
-func program(t *testing.T, module, name string) string {
+// computed is key model for a program of testdata/external, which wants a Python module.
+func computed(t *testing.T, module, name string) string {
 	t.Helper()
-	for _, exe := range []string{"python3", "/usr/bin/python3"} {
-		if exec.Command(exe, "-c", "import "+module).Run() == nil {
-			return `model=external(command="` + exe + " " + name + `")`
-		}
-	}
-	t.Skip("no python3 with " + module)
-	return ""
+	return `model=external(command="` + program.Python(t, module) + " " + name + `")`
 }
 
 // A model that a program computes is trained alike by goroutines, by processes and on the
 // virtual cluster, asynchronously too, and a run that was stopped goes on with the same bits.
 func TestProgramsTrain(t *testing.T) {
 	t.Parallel()
-	for module, name := range map[string]string{"numpy": "testdata/external/numpy_softmax.py", "torch": "testdata/external/torch_mlp.py"} {
-		t.Run(module, func(t *testing.T) {
-			model := program(t, module, name)
+	for _, c := range patience.Few(1, []struct{ module, program string }{{"numpy", "numpy_softmax.py"}, {"torch", "torch_mlp.py"}}) {
+		t.Run(c.module, func(t *testing.T) {
+			model := computed(t, c.module, "testdata/external/"+c.program)
 			keys := []string{model, "data=digits", "workers=3", "epochs=0", "steps=60", "batch=16", "mode=reduce", "codec=feedback(topk(keep=0.1))", "schedule=constant(lr=0.1)"}
 			vir := mustExecute(t, append(keys, "net=sim")...)
 			loc := mustExecute(t, append(keys, "net=local", "overlap=true")...)
 			if vir.ParamsSHA256 != loc.ParamsSHA256 || vir.Accuracy < 0.8 || vir.VirtualSeconds == 0 {
 				t.Errorf("sim %s, accuracy %v, %v virtual seconds; local %s", vir.ParamsSHA256, vir.Accuracy, vir.VirtualSeconds, loc.ParamsSHA256)
 			}
-			if !testing.Short() { // starts processes: ranks, each with a program of its own
+			if patience.Long { // starts processes: ranks, each with a program of its own
 				run := mustRuns(t, small, append(keys, "net=grpc")...)[0]
 				r, err := Execute(t.Context(), run, Options{Recipe: "test", Out: t.TempDir(), Join: Itself(os.Getenv, config.Places{})})
 				if err != nil || r.ParamsSHA256 != vir.ParamsSHA256 || r.WireBytes == 0 {
@@ -62,7 +56,7 @@ func TestProgramsTrain(t *testing.T) {
 // Parameters and gradients that are exchanged as bfloat16 train alike on every net.
 func TestProgramsTrainInBFloat16(t *testing.T) {
 	t.Parallel()
-	keys := []string{strings.TrimSuffix(program(t, "numpy", "testdata/external/numpy_softmax.py"), ")") + ",values=bf16)", "data=digits", "workers=2",
+	keys := []string{strings.TrimSuffix(computed(t, "numpy", "testdata/external/numpy_softmax.py"), ")") + ",values=bf16)", "data=digits", "workers=2",
 		"epochs=0", "steps=60", "batch=16", "mode=reduce", "schedule=constant(lr=0.1)"}
 	vir, loc := mustExecute(t, append(keys, "net=sim")...), mustExecute(t, append(keys, "net=local")...)
 	if vir.ParamsSHA256 != loc.ParamsSHA256 || vir.Accuracy < 0.8 {
@@ -76,7 +70,10 @@ func TestProgramsTrainInBFloat16(t *testing.T) {
 // The program that measures what the engine costs does so, here on a narrow network.
 func TestOverheadIsMeasured(t *testing.T) {
 	t.Parallel()
-	model := strings.Replace(program(t, "torch", "-m gradlab.overhead"), "overhead", "overhead --width=2 --side=32 --steps=2", 1)
+	if !patience.Long {
+		t.Skip("measures PyTorch")
+	}
+	model := strings.Replace(computed(t, "torch", "-m gradlab.overhead"), "overhead", "overhead --width=2 --side=32 --steps=2", 1)
 	r := mustExecute(t, model, "data=external(train=100,test=4)", "workers=1", "batch=2", "net=local", "mode=reduce", "epochs=0", "steps=9", "eval_every=100", "schedule=constant(lr=0.01)")
 	m := r.Metrics
 	if len(m) != 8 || m["bare_least_ms"] <= 0 || m["bare_least_ms"] > m["bare_median_ms"] || m["run_least_ms"] > m["run_median_ms"] {
@@ -91,7 +88,7 @@ func TestOverheadIsMeasured(t *testing.T) {
 func TestProgramsOwnSamples(t *testing.T) {
 	t.Parallel()
 	patience.Virtual(t)
-	model := program(t, "torch", "testdata/external/torch_own.py")
+	model := computed(t, "torch", "testdata/external/torch_own.py")
 	keys := []string{model, "data=external(train=500,test=100)", "workers=2", "epochs=4", "steps=0", "batch=10", "mode=reduce", "schedule=constant(lr=0.5)"}
 	r := mustExecute(t, keys...)
 	if r.Accuracy < 0.95 || r.Steps != 100 {
@@ -114,7 +111,7 @@ func TestProgramsOwnSamples(t *testing.T) {
 // A program that ends during a run ends the run, with what it printed last.
 func TestProgramsThatFail(t *testing.T) {
 	t.Parallel()
-	model := strings.TrimSuffix(program(t, "numpy", "testdata/external/numpy_softmax.py"), `")`) + ` fail")`
+	model := strings.TrimSuffix(computed(t, "numpy", "testdata/external/numpy_softmax.py"), `")`) + ` fail")`
 	for _, net := range []string{"net=sim", "net=local"} {
 		_, err := execute(t, t.TempDir(), false, model, "data=digits", "workers=2", "epochs=0", "steps=60", "batch=16", "mode=reduce", net)
 		if err == nil || !strings.Contains(err.Error(), "exit status 9") || !strings.Contains(err.Error(), "the disk is full") {
@@ -122,7 +119,7 @@ func TestProgramsThatFail(t *testing.T) {
 		}
 	}
 	// A gradient with NaN, too: also where spans leave while the pass goes on.
-	spoilt := strings.TrimSuffix(program(t, "numpy", "../sgd/external/testdata/bad.py"), `")`) + ` nan")`
+	spoilt := strings.TrimSuffix(computed(t, "numpy", "../sgd/external/testdata/bad.py"), `")`) + ` nan")`
 	for _, overlap := range []string{"overlap=false", "overlap=true"} {
 		_, err := execute(t, t.TempDir(), false, spoilt, "data=digits", "workers=2", "epochs=0", "steps=60", "batch=16", "mode=reduce", "net=local", overlap)
 		if err == nil || !strings.Contains(err.Error(), "has NaN or Inf") || !strings.Contains(err.Error(), "last output:\nthe last words") {

@@ -68,10 +68,10 @@ func agree(t *testing.T, ours, theirs *Result, evals int) {
 func TestProgramIsOurResNet(t *testing.T) {
 	t.Parallel()
 	patience.Virtual(t)
-	if testing.Short() {
+	if !patience.Long {
 		t.Skip("takes seconds")
 	}
-	model := program(t, "torch", "testdata/external/torch_resnet20.py")
+	model := computed(t, "torch", "testdata/external/torch_resnet20.py")
 	keys := []string{"data=synthetic(dim=3072,side=32,n=2000,test=64)", "workers=2", "epochs=0", "steps=100", "batch=8", "mode=reduce", "optimizer=momentum", "schedule=constant(lr=0.0003)", "eval_every=10", "threads=2"}
 	file := startingWeights(t, append(keys, "model=resnet20")...)
 	ours := mustExecute(t, append(keys, "model=resnet20", "init="+file)...)
@@ -84,10 +84,10 @@ func TestProgramIsOurResNet(t *testing.T) {
 func TestProgramsOfThePackageAreOurs(t *testing.T) {
 	t.Parallel()
 	patience.Virtual(t)
-	if testing.Short() {
+	if !patience.Long {
 		t.Skip("takes seconds")
 	}
-	command := strings.TrimSuffix(program(t, "torch", "-m gradlab.resnet"), `")`)
+	command := strings.TrimSuffix(computed(t, "torch", "-m gradlab.resnet"), `")`)
 	random := "data=synthetic(dim=3072,side=32,classes=7,n=500,test=16)"
 	files := "data=pictures(path=" + filepath.Join(pictures(t, 40), "imagenet") + ",size=32,mixup=0.5,cutmix=1)"
 	for model, keys := range map[string][]string{
@@ -112,13 +112,13 @@ func TestProgramsOfThePackageAreOurs(t *testing.T) {
 func TestProgramsSayWhatTheyTake(t *testing.T) {
 	t.Parallel()
 	files := "data=pictures(path=" + filepath.Join(pictures(t, 8), "imagenet") + ",size=8"
-	for _, c := range []struct{ module, program, data, side, want string }{
+	for _, c := range patience.Few(2, []struct{ module, program, data, side, want string }{
 		{"numpy", "testdata/external/prescribed.py model", files + ",mixup=1)", "fixed", `"mixed" in takes of its layout`},
 		{"numpy", "testdata/external/prescribed.py model", files + ")", "stages(sides=[4,8],at=[1])", `"sides" in takes of its layout`},
 		{"torch", "testdata/external/torch_mlp.py", files + ")", "stages(sides=[4,8],at=[1])", "use side_schedule=fixed"},
-	} {
+	}) {
 		t.Run(c.module, func(t *testing.T) {
-			_, err := execute(t, t.TempDir(), false, program(t, c.module, c.program), c.data, "side_schedule="+c.side, "augment=true", "workers=2", "epochs=2", "batch=4", "mode=reduce")
+			_, err := execute(t, t.TempDir(), false, computed(t, c.module, c.program), c.data, "side_schedule="+c.side, "augment=true", "workers=2", "epochs=2", "batch=4", "mode=reduce")
 			if err == nil || !strings.Contains(err.Error(), c.want) {
 				t.Errorf("%v; want %q", err, c.want)
 			}

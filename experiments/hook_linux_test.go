@@ -16,6 +16,7 @@ import (
 
 	"github.com/gradlab/gradlab/compress"
 	"github.com/gradlab/gradlab/experiments/virtual"
+	"github.com/gradlab/gradlab/internal/patience"
 	"github.com/gradlab/gradlab/sgd/external"
 	"github.com/gradlab/gradlab/sgd/train"
 )
@@ -43,10 +44,10 @@ func library(t *testing.T) string {
 // and restored before the last step.
 func TestHookIsTheEngine(t *testing.T) {
 	t.Parallel()
-	if testing.Short() {
+	if !patience.Long {
 		t.Skip("builds a library and starts processes")
 	}
-	model := program(t, "torch", "testdata/external/prescribed.py")
+	model := computed(t, "torch", "testdata/external/prescribed.py")
 	exe := strings.Fields(strings.TrimPrefix(model, `model=external(command="`))[0]
 	lib := library(t)
 	python, err := external.Python()

@@ -9,6 +9,7 @@ import (
 	"testing"
 
 	"github.com/gradlab/gradlab/experiments/config"
+	"github.com/gradlab/gradlab/internal/patience"
 )
 
 // A program of one's own is the ranks of its runs: this one, whose TestMain begins with
@@ -16,7 +17,7 @@ import (
 // stopped goes on.
 func TestItself(t *testing.T) {
 	t.Parallel()
-	if testing.Short() {
+	if !patience.Long {
 		t.Skip("starts processes")
 	}
 	want := mustExecute(t, "mode=reduce", "codec=qsgd(bits=4)")
@@ -46,7 +47,7 @@ func TestItselfRefuses(t *testing.T) {
 			t.Errorf("%s: %v, want %q", text, err, want)
 		}
 	}
-	if testing.Short() {
+	if !patience.Long {
 		t.Skip("starts a process")
 	}
 	dir := t.TempDir()

@@ -142,10 +142,7 @@ func (p place) busy(path string) bool {
 	var s Status
 	_ = readJSON(filepath.Join(path, "status.json"), &s)
 	l := s.Lease
-	switch locks := err == nil; {
-	case l == nil:
-		return !locks && s.State == "running" // of an earlier version, which is believed
-	case p.near(*l) && (locks || l.gone()):
+	if locks := err == nil; l == nil || p.near(*l) && (locks || l.gone()) {
 		return false
 	}
 	return time.Since(l.Heartbeat).Abs() < leaseLong*p.beat

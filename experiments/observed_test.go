@@ -2,8 +2,6 @@ package experiments
 
 import (
 	"errors"
-	"os"
-	"path/filepath"
 	"strconv"
 	"testing"
 
@@ -90,50 +88,5 @@ func TestAnotherTargetIsNoOtherRun(t *testing.T) {
 	}
 	if finer.Folder == first.Folder || len(finer.Evals) != 6 || finer.ParamsSHA256 != first.ParamsSHA256 {
 		t.Errorf("%s: %d evaluations", finer.Folder, len(finer.Evals))
-	}
-}
-
-// A folder of schema 2, whose name and hashes have the target in them, is found
-// and gone on with, its checkpoint too.
-func TestFoldersOfSchema2AreGoneOnWith(t *testing.T) {
-	t.Parallel()
-	dir := t.TempDir()
-	c := mustRuns(t, small, "target=0.3", "checkpoint_every=5")[0]
-	r, err := Execute(t.Context(), c, Options{Recipe: "test", Out: dir})
-	if err != nil {
-		t.Fatal(err)
-	}
-	const old = "5a93b5181c5d" // the hash that schema 2 gave, of observed keys too
-	path := filepath.Join(filepath.Dir(r.Folder), "run-"+old[:6])
-	if err := os.Rename(r.Folder, path); err != nil || path == r.Folder {
-		t.Fatal(path, err)
-	}
-	f := &folder{path: path}
-	var s Status
-	if err := readJSON(f.file("status.json"), &s); err != nil {
-		t.Fatal(err)
-	}
-	s.Schema, s.Hash, s.State = 2, old, "stopped"
-	m, err := readManifest(f.file("checkpoint", "manifest.json"))
-	if err != nil {
-		t.Fatal(err)
-	}
-	m.Hash = old
-	m.Self = m.sum()
-	if err := writeJSON(f.file("checkpoint", "manifest.json"), m); err != nil {
-		t.Fatal(err)
-	}
-	if err := writeJSON(f.file("status.json"), s); err != nil {
-		t.Fatal(err)
-	}
-	again, err := execute(t, dir, true, "target=0.4", "checkpoint_every=5")
-	if err != nil {
-		t.Fatal(err)
-	}
-	if again.Folder != path || again.ParamsSHA256 != r.ParamsSHA256 {
-		t.Errorf("made anew in %s", again.Folder)
-	}
-	if m, err := readManifest(f.file("checkpoint", "manifest.json")); err != nil || m.Hash != c.Config.Hash() {
-		t.Errorf("the manifest names %s, %v", m.Hash, err)
 	}
 }

@@ -28,7 +28,7 @@ const (
 // same trajectory can be priced from.
 func Priceable(folder string) bool {
 	var s Status
-	if err := readJSON(filepath.Join(folder, "status.json"), &s); err != nil || s.State != "done" {
+	if err := readJSON(filepath.Join(folder, "status.json"), &s); err != nil || s.Check(folder) != nil || s.State != "done" {
 		return false
 	}
 	for _, name := range []string{sizesFile, dataFile, "model.safetensors"} {
@@ -74,8 +74,7 @@ func (b blank) Batch(sgd.Draw, *sgd.Batch) error { return errBlank }
 // Scales implements sgd.Scaling: the run that is known has drawn what it did.
 func (b blank) Scales() bool { return b.of.Shape.H == b.of.Shape.W && b.of.Shape.H > 1 }
 
-// RecordedData is the outline of a run's data set; an error that is fs.ErrNotExist
-// for folders of before there was one.
+// RecordedData is the outline of a run's data set.
 func RecordedData(folder string) (sgd.Dataset, error) {
 	var o outline
 	if err := readJSON(filepath.Join(folder, dataFile), &o); err != nil {

@@ -2,13 +2,11 @@ package experiments
 
 import (
 	"errors"
-	"fmt"
 	"io/fs"
 	"path/filepath"
 	"slices"
 
 	"github.com/gradlab/gradlab/experiments/coding"
-	"github.com/gradlab/gradlab/experiments/config"
 	"github.com/gradlab/gradlab/internal/regular"
 )
 
@@ -30,22 +28,6 @@ func RecordedRates(folder string) (*coding.Record, error) {
 	return coding.ReadRecord(file, b)
 }
 
-// CodecNote words what encoding and decoding were billed at; "" where the clock is
-// a real one. Runs of before there were rates were billed nothing, or one rate.
-func (r *Result) CodecNote() string {
-	if r.CodecTime != "" {
-		return r.CodecTime
-	}
-	text := config.CodecsFree
-	if v, ok := r.Config["device.codec"]; ok {
-		text = fmt.Sprint(v)
-	}
-	if net, _ := r.Config["net"].(string); net != "sim" {
-		return ""
-	}
-	return config.Config{Net: "sim", DeviceCodec: text}.CodecsBilled(nil)
-}
-
 // CodecNotes are the different notes of results, in order, for what stands under a
 // table.
 func CodecNotes(rs []*Result) (notes []string) {
@@ -53,7 +35,7 @@ func CodecNotes(rs []*Result) (notes []string) {
 		if r == nil {
 			continue
 		}
-		if n := r.CodecNote(); n != "" && !slices.Contains(notes, n) {
+		if n := r.CodecTime; n != "" && !slices.Contains(notes, n) {
 			notes = append(notes, n)
 		}
 	}

@@ -13,9 +13,6 @@ import (
 	"sync/atomic"
 	"time"
 
-	"github.com/klauspost/cpuid/v2"
-	"go.yaml.in/yaml/v3"
-
 	"github.com/gradlab/gradlab/comm"
 	"github.com/gradlab/gradlab/experiments/config"
 	"github.com/gradlab/gradlab/internal/regular"
@@ -49,7 +46,6 @@ type folder struct {
 	carried comm.Carried // by the links of this leg, between processes
 	cut     string       // what a trace of it leaves out; "": nothing, or there is none
 	failed  int          // checkpoints in a row that could not be written
-	was     string       // hash by which an earlier schema knew the configuration; "": none
 	told    atomic.Bool  // its ranks were told to stop
 	heard   atomic.Bool  // a stop was asked for through the folder, before that
 	unsaved error        // why the last one could not be
@@ -110,20 +106,13 @@ func (f *folder) linksOf(m *manifest) linkCounters {
 	return m.Counters.Links
 }
 
-// Schema is the version of the run folders written here. Folders of earlier
-// versions stay readable:
-//
-//	1  no number anywhere; config_hash covers every key
-//	2  status.json has schema and started; config_hash covers the keys that
-//	   differ from their defaults
-//	3  of these, config_hash leaves out those that only observe; folders of
-//	   before are known by their config.yaml
-const Schema = 3
+// Schema is the version of the run folders written here, and read.
+const Schema = 1
 
 // Status is the content of status.json.
 type Status struct {
-	Schema int    `json:"schema,omitempty"` // 0: version 1
-	State  string `json:"state"`            // running | done | stopped | failed
+	Schema int    `json:"schema"`
+	State  string `json:"state"` // running | done | stopped | failed
 	Recipe string `json:"recipe"`
 	Run    string `json:"run"`
 	Hash   string `json:"config_hash"`
@@ -133,7 +122,15 @@ type Status struct {
 	Restarts int       `json:"restarts,omitempty"`
 	Started  time.Time `json:"started,omitzero"` // this leg, if the run was resumed
 	Updated  time.Time `json:"updated"`
-	Lease    *Lease    `json:"lease,omitempty"` // who writes to the folder; nil: nobody, or an earlier version
+	Lease    *Lease    `json:"lease,omitempty"` // who writes to the folder; nil: nobody
+}
+
+// Check says why a folder of this status is not read here.
+func (s Status) Check(path string) error {
+	if s.Schema != Schema {
+		return fmt.Errorf("%s was written by another gradlab (schema %d, this one reads schema %d); read it by that one", path, s.Schema, Schema)
+	}
+	return nil
 }
 
 // Metric is a line of metrics.jsonl.
@@ -176,25 +173,6 @@ func createFolder(base string, perm fs.FileMode) (*folder, error) {
 		}
 		path = fmt.Sprintf("%s-%d", base, i)
 	}
-}
-
-// names is the hash of the configuration in a folder, as [Config.Hash] gives it
-// today.
-func (s Status) names(path string) string {
-	if s.Schema < 3 || hasRetired(path) {
-		if c, err := readConfig(path); err == nil {
-			return c.Hash()
-		}
-	}
-	return s.Hash
-}
-
-// hasRetired says whether the configuration in a folder has keys that are options of
-// a mode now.
-func hasRetired(path string) bool {
-	b, err := regular.ReadFile(filepath.Join(path, "config.yaml"), regular.Any)
-	var keys map[string]any
-	return err == nil && yaml.Unmarshal(b, &keys) == nil && config.HoldsRetired(keys)
 }
 
 // readConfig reads the configuration that a run's folder keeps.
@@ -309,9 +287,10 @@ func (f *folder) metric(m Metric) error {
 
 // environment describes what a run ran on.
 func environment(args []string) map[string]any {
+	model, features, kernels := Processor()
 	env := map[string]any{
 		"time": time.Now().UTC().Format(time.RFC3339), "go": runtime.Version(), "os": runtime.GOOS, "arch": runtime.GOARCH,
-		"cpu": cpuid.CPU.BrandName, "cores": runtime.NumCPU(), "gomaxprocs": runtime.GOMAXPROCS(0), "args": args,
+		"cpu": model, "features": features, "kernels": kernels, "cores": runtime.NumCPU(), "gomaxprocs": runtime.GOMAXPROCS(0), "args": args,
 	}
 	if h, err := os.Hostname(); err == nil {
 		env["host"] = h

@@ -5,7 +5,6 @@ import (
 	"crypto/sha256"
 	"encoding/json"
 	"fmt"
-	"github.com/gradlab/gradlab/internal/patience"
 	"math/rand/v2"
 	"os"
 	"os/exec"
@@ -14,6 +13,8 @@ import (
 	"strings"
 	"testing"
 	"time"
+
+	"github.com/gradlab/gradlab/internal/patience"
 
 	"github.com/gradlab/gradlab/sgd"
 	"github.com/gradlab/gradlab/sgd/train"
@@ -174,7 +175,7 @@ func TestManifestStaysInItsFolder(t *testing.T) {
 // older one than it had told of.
 func TestKilledWhileSaving(t *testing.T) {
 	t.Parallel()
-	if testing.Short() {
+	if !patience.Long {
 		t.Skip("starts processes")
 	}
 	f := &folder{path: t.TempDir()}

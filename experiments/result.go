@@ -223,14 +223,14 @@ func residuals(o *train.Observer, deaths int) (lost float64, unknown int) {
 	}
 	squares := 0.0
 	for _, r := range o.Reports {
-		squares += r.Residual * r.Residual
+		squares += float64(r.Residual * r.Residual)
 	}
 	if !o.Job.Elastic {
 		return math.Sqrt(squares), deaths
 	}
 	for _, m := range o.Members {
 		for _, l := range m.Left {
-			if squares += l.Residual * l.Residual; !l.Planned {
+			if squares += float64(l.Residual * l.Residual); !l.Planned {
 				unknown++
 			}
 		}
@@ -320,14 +320,16 @@ func (r *Result) links(c comm.Carried, base linkCounters) {
 // measured fills in how late gradients were, and who waited for whom.
 func (r *Result) measured(o *train.Observer) {
 	var late, weight []float64
+	sum, n := 0, 0
 	for d, c := range r.Staleness {
 		if c > 0 {
 			late, weight = append(late, float64(d)), append(weight, float64(c))
 			r.StalenessMax = d
+			sum, n = sum+d*int(c), n+int(c)
 		}
 	}
-	if len(late) > 0 {
-		r.StalenessMean = stat.Mean(late, weight)
+	if n > 0 {
+		r.StalenessMean = float64(sum) / float64(n) // of whole numbers: stat.Mean is fused on arm64
 		q := func(p float64) float64 { return stat.Quantile(p, stat.Empirical, late, weight) }
 		r.StalenessP50, r.StalenessP90, r.StalenessP99 = q(0.5), q(0.9), q(0.99)
 	}

@@ -36,7 +36,7 @@ func decides(c config.Config, job *train.Job) (out []decided) {
 // one of the two knows is of another version, which the configuration's hash is for.
 func (m *manifest) differs(f *folder) error {
 	var list []string
-	for _, was := range retireDecided(m.Decides) {
+	for _, was := range m.Decides {
 		i := slices.IndexFunc(f.decides, func(d decided) bool { return d.Name == was.Name })
 		if i >= 0 && f.decides[i].Value != was.Value {
 			list = append(list, fmt.Sprintf("%s: %s, now %s", was.Name, was.Value, f.decides[i].Value))
@@ -64,15 +64,13 @@ type candidate struct {
 // one might lose what it holds.
 func furthestFolder(base, hash string) (best candidate, ok bool) {
 	dir, name := filepath.Split(base)
-	name = name[:strings.LastIndexByte(name, '-')+1] // earlier schemas have other digits of a hash behind it
-	entries, _ := os.ReadDir(dir)                    // some of them may have been removed
+	entries, _ := os.ReadDir(dir) // some of them may have been removed
 	for _, e := range entries {
-		n, named := strings.CutPrefix(e.Name(), name)
-		digits, number, _ := strings.Cut(n, "-")
-		if !named || strings.Trim(digits, "0123456789abcdef") != "" || strings.Trim(number, "0123456789") != "" {
+		number, named := strings.CutPrefix(e.Name(), name)
+		if !named || number != "" && (number[0] != '-' || strings.Trim(number[1:], "0123456789") != "") {
 			continue
 		}
-		c, mine := lookAt(filepath.Join(dir, e.Name()), hash, digits == hash[:min(6, len(hash))])
+		c, mine := lookAt(filepath.Join(dir, e.Name()), hash)
 		if mine && (!ok || c.before(best)) {
 			best, ok = c, true
 		}
@@ -80,10 +78,9 @@ func furthestFolder(base, hash string) (best candidate, ok bool) {
 	return best, ok
 }
 
-// lookAt reads a folder as one of the configuration of a hash, and says whether it is
-// one. Where the folder's name has the digits of the hash but status.json does not say
-// so, config.yaml or the checkpoint may.
-func lookAt(path, hash string, named bool) (c candidate, mine bool) {
+// lookAt reads a folder that is named after the configuration of a hash, and says whether
+// it is one. Where status.json does not say so, config.yaml or the checkpoint may.
+func lookAt(path, hash string) (c candidate, mine bool) {
 	var s Status
 	c.path = path
 	at := filepath.Join(path, "status.json")
@@ -92,8 +89,8 @@ func lookAt(path, hash string, named bool) (c candidate, mine bool) {
 		err = fmt.Errorf("%s is damaged: it tells no state", at)
 	}
 	c.step, c.damage = checkpointAt(path)
-	if err != nil || s.names(path) != hash {
-		if !named || errors.Is(err, fs.ErrNotExist) && c.step == 0 && c.damage == nil { // just begun, by somebody else or in vain
+	if err != nil || s.Hash != hash {
+		if errors.Is(err, fs.ErrNotExist) && c.step == 0 && c.damage == nil { // just begun, by somebody else or in vain
 			return c, false
 		}
 		var by string
@@ -105,6 +102,8 @@ func lookAt(path, hash string, named bool) (c candidate, mine bool) {
 		}
 		c.mended = fmt.Sprintf("%v; by %s it is the folder of this run, and status.json is written anew", err, by)
 		s = Status{State: endOf(path)}
+	} else if other := s.Check(path); other != nil {
+		c.damage, s.State = other, ""
 	}
 	c.done, c.started = s.State == "done", s.Started
 	return c, true
@@ -170,9 +169,6 @@ func begins(base string, opt Options, f *folder, m *manifest, found candidate) (
 	switch {
 	case m != nil:
 		notes = append(notes, fmt.Sprintf("resumed from step %d, %s", m.Version, f.path))
-		if len(m.Decides) == 0 {
-			notes = append(notes, "the checkpoint is of an earlier version and does not say what data it was made on: that they are the same is not checked")
-		}
 	case opt.Resume && found.path != "":
 		notes = append(notes, fmt.Sprintf("there is no checkpoint in %s: it begins at step 0", f.path))
 	case opt.Resume && !opt.Implied:
@@ -187,42 +183,4 @@ func begins(base string, opt Options, f *folder, m *manifest, found candidate) (
 func Folder(run config.Run, opt Options) (path string, done bool) {
 	c, _ := furthestFolder(opt.base(run), run.Config.Hash())
 	return c.path, c.done
-}
-
-// earlierFolder is furthestFolder for a run whose folder an earlier version named
-// without the units that are in its name now, or after keys that are options of a
-// mode now.
-func earlierFolder(base, name, hash string) (candidate, bool) {
-	dir := filepath.Dir(base)
-	entries, _ := os.ReadDir(dir)
-	for _, e := range entries {
-		var s Status
-		path := filepath.Join(dir, e.Name())
-		if readJSON(filepath.Join(path, "status.json"), &s) != nil || s.Run == name || config.ShowName(s.Run) != name && !hasRetired(path) {
-			continue
-		}
-		if s.names(path) == hash {
-			return furthestFolder(filepath.Join(dir, fileName(s.Run)+"-"+hash[:min(6, len(hash))]), hash)
-		}
-	}
-	return candidate{}, false
-}
-
-// retireDecided moves the retired keys into the mode in what a checkpoint says that its run was made of.
-func retireDecided(list []decided) []decided {
-	keys := map[string]any{}
-	for _, d := range list {
-		keys[d.Name] = d.Value
-	}
-	if !config.HoldsRetired(keys) {
-		return list
-	}
-	config.Retire(keys)
-	var out []decided
-	for _, d := range list {
-		if v, ok := keys[d.Name]; ok {
-			out = append(out, decided{d.Name, fmt.Sprint(v)})
-		}
-	}
-	return out
 }

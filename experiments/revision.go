@@ -2,6 +2,7 @@ package experiments
 
 import (
 	"context"
+	"fmt"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -11,6 +12,10 @@ import (
 	"strings"
 	"sync"
 	"time"
+
+	"github.com/klauspost/cpuid/v2"
+
+	"github.com/gradlab/gradlab/internal/cpu"
 )
 
 // Version says which gradlab this is.
@@ -20,6 +25,21 @@ type Version struct {
 	Modified bool   // something in that checkout was not committed
 	Go       string // that built it
 	Platform string // operating system and architecture
+}
+
+// Processor says what the kernels of this program find: the model, the extensions of its
+// instruction set that they may use, and how many of them run.
+func Processor() (model, features, kernels string) {
+	running, all, missing := cpu.Running()
+	switch {
+	case all == 0:
+		kernels = "none in this build: plain Go"
+	case running == all:
+		kernels = fmt.Sprintf("all %d run", all)
+	default:
+		kernels = fmt.Sprintf("%d of %d run; the others need %v", running, all, missing)
+	}
+	return cpuid.CPU.BrandName, cpu.Usable().String(), kernels
 }
 
 // ThisVersion is that of the running program. The revision is what go build

@@ -140,7 +140,7 @@ func (rec *Record) Write(w io.Writer) error {
 		if s := rec.step(); s != "" {
 			fmt.Fprintf(w, "a worker's step: %s\n", s)
 		}
-		if n := r.CodecNote(); n != "" {
+		if n := r.CodecTime; n != "" {
 			fmt.Fprintf(w, "virtual time: %s\n", n)
 		}
 		if n := r.Network; n != nil && len(n.Busiest) > 0 {

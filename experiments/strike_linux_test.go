@@ -11,6 +11,7 @@ import (
 
 	"github.com/gradlab/gradlab/comm/nemesis"
 	"github.com/gradlab/gradlab/experiments/config"
+	"github.com/gradlab/gradlab/internal/patience"
 )
 
 // The faults of the virtual cluster happen to processes, too: one that is killed is lost,
@@ -18,7 +19,7 @@ import (
 // late and nothing else.
 func TestF2F9FaultsOnProcesses(t *testing.T) {
 	t.Parallel()
-	if testing.Short() {
+	if !patience.Long {
 		t.Skip("starts processes")
 	}
 	set := []string{"data=digits", "model=logistic", "workers=3", "epochs=0", "batch=8", "mode=server", "policy=asp", "steps=3000", "eval_every=0"}
@@ -51,7 +52,7 @@ func TestF2F9FaultsOnProcesses(t *testing.T) {
 // one in which nobody died.
 func TestF5ShardsComeBackByFault(t *testing.T) {
 	t.Parallel()
-	if testing.Short() {
+	if !patience.Long {
 		t.Skip("starts processes")
 	}
 	set := []string{"data=digits", "model=logistic", "workers=2", "servers=2", "epochs=0", "steps=1000", "batch=8", "mode=server", "elastic=true", "codec=feedback(topk(keep=0.1))",

@@ -1,9 +1,10 @@
 package experiments
 
 import (
-	"github.com/gradlab/gradlab/internal/patience"
 	"testing"
 	"time"
+
+	"github.com/gradlab/gradlab/internal/patience"
 
 	"github.com/gradlab/gradlab/experiments/config"
 	"github.com/gradlab/gradlab/sgd/train"

@@ -20,7 +20,7 @@ func TestUntilTarget(t *testing.T) {
 	t.Parallel()
 	patience.Virtual(t)
 	for i, way := range everyWay(t) {
-		if testing.Short() && i%8 != 0 {
+		if !patience.Long && i%8 != 0 {
 			continue
 		}
 		for _, every := range []int{0, 12} {

@@ -34,9 +34,6 @@ func Weights(folder string) ([]byte, error) {
 		return nil, err
 	}
 	ds, err := RecordedData(folder)
-	if errors.Is(err, fs.ErrNotExist) {
-		return nil, fmt.Errorf("%s does not say what its data were like, as runs of this version do: run it again (gradlab run %s)", folder, filepath.Join(folder, "config.yaml"))
-	}
 	if err != nil {
 		return nil, err
 	}

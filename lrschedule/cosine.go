@@ -2,7 +2,8 @@ package lrschedule
 
 import (
 	"cmp"
-	"math"
+
+	"github.com/gradlab/gradlab/internal/portable"
 )
 
 // Cosine falls from LR to End along half a cosine (Loshchilov and Hutter 2017,
@@ -35,6 +36,6 @@ func (o Cosine) New(Run) (Schedule, error) {
 		return nil, err
 	}
 	return func(p Progress) float64 {
-		return mix(o.End, o.LR, clamp((1+math.Cos(math.Pi*p.Fraction()))/2))
+		return mix(o.End, o.LR, clamp((1+portable.CosPi(p.Fraction()))/2))
 	}, nil
 }

@@ -3,6 +3,8 @@ package lrschedule
 import (
 	"cmp"
 	"math"
+
+	"github.com/gradlab/gradlab/internal/portable"
 )
 
 // Cyclic rises from Low to High and falls back, in straight lines, again and
@@ -48,12 +50,12 @@ func (o Cyclic) New(Run) (Schedule, error) {
 	}
 	return func(p Progress) float64 {
 		cycle := math.Floor(p.Epoch / (o.Up + o.Down))
-		t := p.Epoch - cycle*(o.Up+o.Down)
+		t := p.Epoch - float64(cycle*(o.Up+o.Down))
 		x := t / o.Up
 		if t > o.Up {
 			x = 1 - (t-o.Up)/o.Down
 		}
-		top := o.Low + (o.High-o.Low)*math.Pow(o.Fall, cycle)
+		top := o.Low + float64((o.High-o.Low)*portable.Pow(o.Fall, cycle))
 		return mix(o.Low, top, clamp(x))
 	}, nil
 }

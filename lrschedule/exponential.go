@@ -3,6 +3,8 @@ package lrschedule
 import (
 	"cmp"
 	"math"
+
+	"github.com/gradlab/gradlab/internal/portable"
 )
 
 // Exponential multiplies the rate by Factor every so many epochs:
@@ -48,6 +50,6 @@ func (o Exponential) New(Run) (Schedule, error) {
 		if o.Stairs {
 			k = math.Floor(k)
 		}
-		return o.LR * math.Pow(o.Factor, k)
+		return o.LR * portable.Pow(o.Factor, k)
 	}, nil
 }

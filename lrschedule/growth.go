@@ -2,8 +2,9 @@ package lrschedule
 
 import (
 	"cmp"
-	"math"
 	"sort"
+
+	"github.com/gradlab/gradlab/internal/portable"
 )
 
 // Growth multiplies the batch where a schedule of rates would divide the rate (Smith,
@@ -31,7 +32,7 @@ var _ = Batches.Add("growth", "the batch grows at given epochs, where a rate wou
 
 // Validate checks ranges and order.
 func (o Growth) Validate() error {
-	largest := math.Pow(o.Factor, float64(len(o.At)))
+	largest := portable.Pow(o.Factor, float64(len(o.At)))
 	if o.Max > 0 {
 		largest = min(largest, o.Max)
 	}
@@ -50,7 +51,7 @@ func (o Growth) Times(Run) (Times, error) {
 	}
 	at := append([]float64(nil), o.At...)
 	return func(p Progress) float64 {
-		times := math.Pow(o.Factor, float64(begun(at, p.Epoch)))
+		times := portable.Pow(o.Factor, float64(begun(at, p.Epoch)))
 		if o.Max > 0 {
 			times = min(times, o.Max)
 		}

@@ -3,6 +3,8 @@ package lrschedule
 import (
 	"cmp"
 	"math"
+
+	"github.com/gradlab/gradlab/internal/portable"
 )
 
 // MLPerf is the schedule of the MLPerf reference of ResNet-50 (PolynomialDecayWithWarmup
@@ -48,6 +50,6 @@ func (o MLPerf) New(r Run) (Schedule, error) {
 			return o.LR * (n / w)
 		}
 		left := clamp(1 - (n-w)/max(1, total-w+1))
-		return mix(o.End, o.LR, math.Pow(left, o.Power))
+		return mix(o.End, o.LR, portable.Pow(left, o.Power))
 	}, nil
 }

@@ -3,7 +3,8 @@ package lrschedule
 import (
 	"cmp"
 	"fmt"
-	"math"
+
+	"github.com/gradlab/gradlab/internal/portable"
 )
 
 // OneCycle rises once and falls once, far below where it began (Smith and Topin
@@ -71,10 +72,10 @@ func (o OneCycle) New(Run) (Schedule, error) {
 	type phase struct{ end, from, to float64 }
 	return func(p Progress) float64 {
 		total := float64(p.Total)
-		phases := [3]phase{{o.Up*total - 1, first, o.LR}, {total - 1, o.LR, first / o.End}}
+		phases := [3]phase{{float64(o.Up*total) - 1, first, o.LR}, {total - 1, o.LR, first / o.End}}
 		n := 2
 		if o.Three {
-			phases = [3]phase{phases[0], {2*o.Up*total - 2, o.LR, first}, {total - 1, first, first / o.End}}
+			phases = [3]phase{phases[0], {float64(2*o.Up*total) - 2, o.LR, first}, {total - 1, first, first / o.End}}
 			n = 3
 		}
 		step, begin := float64(p.Step), 0.0
@@ -82,7 +83,7 @@ func (o OneCycle) New(Run) (Schedule, error) {
 			if step <= ph.end {
 				x := clamp((step - begin) / (ph.end - begin))
 				if o.Shape == "cosine" {
-					x = 1 - (1+math.Cos(math.Pi*x))/2
+					x = 1 - float64((1+portable.CosPi(x))/2)
 				}
 				return mix(ph.from, ph.to, x)
 			}

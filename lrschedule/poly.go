@@ -2,7 +2,8 @@ package lrschedule
 
 import (
 	"cmp"
-	"math"
+
+	"github.com/gradlab/gradlab/internal/portable"
 )
 
 // Poly falls from LR to End as a power of what is left of the run:
@@ -35,6 +36,6 @@ func (o Poly) New(Run) (Schedule, error) {
 		return nil, err
 	}
 	return func(p Progress) float64 {
-		return mix(o.End, o.LR, math.Pow(1-p.Fraction(), o.Power))
+		return mix(o.End, o.LR, portable.Pow(1-p.Fraction(), o.Power))
 	}, nil
 }

@@ -4,6 +4,8 @@ import (
 	"cmp"
 	"fmt"
 	"math"
+
+	"github.com/gradlab/gradlab/internal/portable"
 )
 
 // Restarts falls from LR to End along half a cosine again and again (SGDR,
@@ -54,14 +56,14 @@ func (o Restarts) New(Run) (Schedule, error) {
 		k, t, period := 0.0, p.Epoch, o.First
 		if o.Mult == 1 {
 			k = math.Floor(t / period)
-			t -= k * period
+			t -= float64(k * period)
 		} else {
 			for ; t >= period; k++ {
 				t -= period
 				period *= float64(o.Mult)
 			}
 		}
-		top := o.LR * math.Pow(o.Fall, k)
-		return mix(o.End, top, clamp((1+math.Cos(math.Pi*t/period))/2))
+		top := o.LR * portable.Pow(o.Fall, k)
+		return mix(o.End, top, clamp((1+portable.CosPi(t/period))/2))
 	}, nil
 }

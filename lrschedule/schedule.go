@@ -102,5 +102,6 @@ func mix(a, b, x float64) float64 {
 	if x == 1 {
 		return b
 	}
-	return max(min(a, b), min(max(a, b), a+(b-a)*x))
+	a, b = float64(a), float64(b) // products of the caller's are rounded
+	return max(min(a, b), min(max(a, b), a+float64((b-a)*x)))
 }

@@ -5,6 +5,8 @@ import (
 	"fmt"
 	"math"
 	"sort"
+
+	"github.com/gradlab/gradlab/internal/portable"
 )
 
 // Step multiplies the rate by Factor at given epochs:
@@ -51,7 +53,7 @@ func ascending(at []float64) error {
 }
 
 // at is the rate after k drops.
-func (o Step) at(k int) float64 { return o.LR * math.Pow(o.Factor, float64(k)) }
+func (o Step) at(k int) float64 { return o.LR * portable.Pow(o.Factor, float64(k)) }
 
 // Unplanned says that rates do not depend on how many updates are planned.
 func (Step) Unplanned() bool { return true }

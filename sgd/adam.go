@@ -5,6 +5,7 @@ import (
 	"math"
 
 	"github.com/gradlab/gradlab/internal/f32"
+	"github.com/gradlab/gradlab/internal/portable"
 )
 
 // Adam keeps running means of the gradient and of its square (Kingma and Ba
@@ -61,7 +62,7 @@ type adam struct {
 
 func (t *adam) step(u, _ []float32, r Range, s Step) {
 	rates := t.o.rates(s.N)
-	rates.Rate = float32(s.LR / (1 - math.Pow(t.o.Beta1, float64(s.N)+1)))
+	rates.Rate = float32(s.LR / (1 - portable.Pow(t.o.Beta1, float64(s.N)+1)))
 	f32.Adam(u[r.Lo:r.Hi], t.m[r.Lo:r.Hi], t.v[r.Lo:r.Hi], &rates)
 }
 
@@ -69,8 +70,8 @@ func (t *adam) step(u, _ []float32, r Range, s Step) {
 func (o Adam) rates(n int) f32.AdamRates {
 	t := float64(n) + 1
 	return f32.AdamRates{
-		Rate:   float32(1 / (1 - math.Pow(o.Beta1, t))),
-		Unbias: float32(1 / math.Sqrt(1-math.Pow(o.Beta2, t))),
+		Rate:   float32(1 / (1 - portable.Pow(o.Beta1, t))),
+		Unbias: float32(1 / math.Sqrt(1-portable.Pow(o.Beta2, t))),
 		B1:     float32(o.Beta1), C1: float32(1 - o.Beta1),
 		B2: float32(o.Beta2), C2: float32(1 - o.Beta2),
 		Eps: float32(o.Eps),

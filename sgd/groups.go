@@ -6,7 +6,8 @@ import (
 )
 
 // Groups has an update rule for every group of tensors: a tensor goes by the first
-// part that takes it. All parts but the last are on(…); the last takes what is left.
+// part that takes it. All parts but the last are on(…), or another rule that is Selective;
+// the last takes what is left.
 //
 //	groups(on(momentum,roles=[bias,norm],lr=2),chain(decay(rate=5e-4),momentum))
 //
@@ -27,7 +28,7 @@ var _ = Optimizers.Add("groups", "an update rule for each group of tensors", Gro
 	Parts: []Optimizer{On{Rule: Momentum{Beta: 0.9}, Roles: []string{"bias", "norm"}, LR: 2}, Momentum{Beta: 0.9}},
 })
 
-// Validate checks that all parts but the last are on(…), and that the last is a rule.
+// Validate checks that all parts are rules, and all but the last Selective.
 func (o Groups) Validate() error {
 	if len(o.Parts) == 0 {
 		return fmt.Errorf("groups is empty; name on(…) for some tensors and then a rule for the rest, as in groups(on(sgd,roles=[bias]),momentum)")
@@ -36,11 +37,10 @@ func (o Groups) Validate() error {
 		if err := isRule("parts", p); err != nil {
 			return err
 		}
-		on, is := p.(On)
-		if last := i == len(o.Parts)-1; !last && !is {
-			return fmt.Errorf("part %d of groups is %s; all but the last are on(…), which says for which tensors", i+1, Optimizers.Spec(p))
+		if _, is := p.(Selective); !is && i < len(o.Parts)-1 {
+			return fmt.Errorf("part %d of groups is %s; all but the last say for which tensors they are, as on(…) does", i+1, Optimizers.Spec(p))
 		}
-		if is {
+		if on, is := p.(On); is {
 			if err := on.Validate(); err != nil {
 				return fmt.Errorf("part %d of groups: %w", i+1, err)
 			}
@@ -73,10 +73,13 @@ func (o Groups) New(l Layout) (Transform, error) {
 		if !is {
 			on = On{Rule: p, LR: 1}
 		}
-		last := i == len(o.Parts)-1
+		takes := on.Takes
+		if chosen, says := p.(Selective); says {
+			takes = chosen.Takes
+		}
 		var mine []int
 		t, err := on.only(l, func(s Span) bool {
-			ok := s.Role != Buffer && !taken[s.Off] && (on.Takes(s) || last && !is)
+			ok := s.Role != Buffer && !taken[s.Off] && takes(s)
 			if ok {
 				mine = append(mine, s.Off)
 			}

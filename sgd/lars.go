@@ -115,7 +115,7 @@ func (t *lars) trust(u, w []float32) float64 {
 		f32.Axpy(u, float32(t.o.Decay), w)
 	}
 	norm := math.Sqrt(f32.SumSq(w))
-	below := g + t.o.Decay*norm + t.o.Eps
+	below := g + float64(t.o.Decay*norm) + t.o.Eps
 	if t.o.Joint {
 		g = math.Sqrt(f32.SumSq(u))
 		below = g + t.o.Eps

@@ -2,9 +2,9 @@ package sgd
 
 import (
 	"cmp"
-	"math"
 
 	"github.com/gradlab/gradlab/internal/f32"
+	"github.com/gradlab/gradlab/internal/portable"
 )
 
 // Lookahead lets slow weights φ follow the weights w of an update rule (Zhang et al.
@@ -91,7 +91,7 @@ func (t *lookahead) back(s Step) float64 {
 	if s.Epoch < t.Start {
 		return 0
 	}
-	return (1 - t.Alpha) * math.Pow(min(1, s.Epoch/t.Over), t.Ramp)
+	return (1 - t.Alpha) * portable.Pow(min(1, s.Epoch/t.Over), t.Ramp)
 }
 
 func (t *lookahead) step(u, _ []float32, r Range, s Step) {

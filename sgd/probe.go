@@ -1,8 +1,9 @@
 package sgd
 
 import (
-	"math"
 	"slices"
+
+	"github.com/gradlab/gradlab/internal/portable"
 )
 
 // ShowsMomentum reports whether a gradient is in updates of o after its own, as Momentous
@@ -23,7 +24,7 @@ func ShowsMomentum(o Optimizer, l Layout) bool {
 	for n := range 5 {
 		for i := range u {
 			if u[i] = 0; n == 0 {
-				u[i] = float32(math.Sin(float64(1 + 3*i)))
+				u[i] = float32(portable.SinPi(0.3 + float64(0.95*float64(i))))
 			}
 		}
 		t.Apply(u, params, Step{N: n, LR: 0.1})

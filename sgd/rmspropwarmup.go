@@ -5,6 +5,7 @@ import (
 	"math"
 
 	"github.com/gradlab/gradlab/internal/f32"
+	"github.com/gradlab/gradlab/internal/portable"
 )
 
 // RMSPropWarmup goes over from RMSProp to momentum SGD in the first epochs (Akiba,
@@ -61,7 +62,7 @@ func (o RMSPropWarmup) Momentous() bool { return o.Mu1 != 0 }
 func (o RMSPropWarmup) share(epoch float64) float64 {
 	x := 2 * (epoch - o.Center) / o.Period
 	if x < 0 {
-		return math.Exp(x) / 2
+		return portable.Exp(x) / 2
 	}
 	return min(1, 0.5+x)
 }

@@ -45,8 +45,8 @@ func (o *adaDelayEach) Amend(g, _, _ []float32, p Past) {
 	w := float32(t / (t + tau))
 	k := o.k * math.Sqrt((t+tau)/t)
 	for i, x := range g {
-		o.sum[i] += w * x * x
-		g[i] = x / float32(1+k*math.Sqrt(float64(o.sum[i])))
+		o.sum[i] += float32(w * x * x)
+		g[i] = x / float32(1+float64(k*math.Sqrt(float64(o.sum[i]))))
 	}
 }
 

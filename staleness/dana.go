@@ -194,7 +194,7 @@ func newVelocities(gamma float64, n, workers int) *velocities {
 func (o *velocities) Amend(g, _, _ []float32, p Past) {
 	v := o.v[p.Worker]
 	for i, x := range g {
-		v[i] = o.gamma*v[i] + x
+		v[i] = float32(o.gamma*v[i]) + x
 		g[i] = v[i]
 	}
 }
@@ -215,7 +215,7 @@ type dana struct {
 func (o *dana) Amend(g, _, _ []float32, p Past) {
 	v := o.v[p.Worker]
 	for i, x := range g {
-		u := o.gamma*v[i] + x
+		u := float32(o.gamma*v[i]) + x
 		o.sum[i] += u - v[i]
 		v[i], g[i] = u, u
 	}
@@ -225,7 +225,7 @@ func (o *dana) Amend(g, _, _ []float32, p Past) {
 func (o *dana) Ahead(dst, now []float32, rate float64) {
 	k := float32(rate) * o.gamma
 	for i, x := range now {
-		dst[i] = x - k*o.sum[i]
+		dst[i] = x - float32(k*o.sum[i])
 	}
 }
 
@@ -258,8 +258,8 @@ type slim struct {
 
 func (o *slim) Amend(g, _, _ []float32, _ Past) {
 	for i, x := range g {
-		o.v[i] = o.gamma*o.v[i] + x
-		g[i] = o.gamma*o.v[i] + x
+		o.v[i] = float32(o.gamma*o.v[i]) + x
+		g[i] = float32(o.gamma*o.v[i]) + x
 	}
 }
 
@@ -272,7 +272,7 @@ type implicit struct {
 
 func (o *implicit) Amend(g, _, _ []float32, _ Past) {
 	for i, x := range g {
-		o.v[i] = o.mu*o.v[i] + x
+		o.v[i] = float32(o.mu*o.v[i]) + x
 		g[i] = o.v[i]
 	}
 }

@@ -75,7 +75,7 @@ type dcasgd struct{ lambda float32 }
 
 func (o dcasgd) Amend(g, now, sent []float32, _ Past) {
 	for i, x := range g {
-		g[i] = x + o.lambda*x*x*(now[i]-sent[i])
+		g[i] = x + float32(o.lambda*x*x*(now[i]-sent[i]))
 	}
 }
 
@@ -90,7 +90,7 @@ func (o *dcasgdA) Amend(g, now, sent []float32, _ Past) {
 	mu, lambda := float32(o.Mu), float32(o.Lambda)
 	square, now, sent := o.square[:len(g)], now[:len(g)], sent[:len(g)]
 	for i, x := range g {
-		m := mu*square[i] + (1-mu)*x*x
+		m := float32(mu*square[i]) + float32((1-mu)*x*x)
 		square[i] = m
 		g[i] = x + lambda*x*x*(now[i]-sent[i])/float32(math.Sqrt(float64(m+1e-7)))
 	}

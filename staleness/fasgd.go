@@ -54,14 +54,14 @@ type fasgd struct {
 func (o *fasgd) Amend(g, _, _ []float32, _ Past) {
 	const eps = 1e-4
 	gamma, beta := float32(o.Gamma), float32(o.Beta)
-	o.weight[0] = gamma*o.weight[0] + 1 - gamma
-	o.weight[1] = beta*o.weight[1] + 1 - beta
+	o.weight[0] = float32(gamma*o.weight[0]) + 1 - gamma
+	o.weight[1] = float32(beta*o.weight[1]) + 1 - beta
 	w, u := 1/o.weight[0], 1/o.weight[1]
 	for i, x := range g {
-		o.n[i] = gamma*o.n[i] + (1-gamma)*x*x
-		o.b[i] = gamma*o.b[i] + (1-gamma)*x
+		o.n[i] = float32(gamma*o.n[i]) + float32((1-gamma)*x*x)
+		o.b[i] = float32(gamma*o.b[i]) + float32((1-gamma)*x)
 		mean := o.b[i] * w
-		o.v[i] = beta*o.v[i] + (1-beta)*float32(math.Sqrt(float64(max(o.n[i]*w-mean*mean, 0)+eps)))
+		o.v[i] = float32(beta*o.v[i]) + float32((1-beta)*float32(math.Sqrt(float64(max(float32(o.n[i]*w)-float32(mean*mean), 0)+eps))))
 		g[i] = x / (o.v[i] * u)
 	}
 }

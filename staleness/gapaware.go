@@ -110,9 +110,9 @@ func (o *gapAware) moved(now []float32, rate float32) {
 	beta := float32(o.Beta)
 	for i, x := range now {
 		v := (o.last[i] - x) / rate
-		o.square[i] = beta*o.square[i] + (1-beta)*v*v
+		o.square[i] = float32(beta*o.square[i]) + float32((1-beta)*v*v)
 	}
-	o.clock[gathered] = beta*o.clock[gathered] + (1 - beta)
+	o.clock[gathered] = float32(beta*o.clock[gathered]) + (1 - beta)
 }
 
 func (o *gapAware) State() map[string][]float32 {
@@ -129,7 +129,7 @@ func (o gapBound) Amend(g, now, sent []float32, p Past) {
 	square := 0.0
 	for i, x := range now {
 		d := float64(x - sent[i])
-		square += d * d
+		square += float64(d * d)
 	}
 	if most := o.C; p.Rate*square > most {
 		scale := float32(most / (p.Rate * square))

@@ -3,6 +3,8 @@ package staleness
 import (
 	"fmt"
 	"math"
+
+	"github.com/gradlab/gradlab/internal/portable"
 )
 
 // Power divides the rate of a gradient by a power of its staleness τ:
@@ -86,13 +88,13 @@ func (o Exponential) Validate() error { return positive("rho", o.Rho) }
 func (o AdaDelay) Validate() error { return positive("c", o.C) }
 
 // Scale is (1+Delay)^−A.
-func (o Power) Scale(p Past) float64 { return math.Pow(1+float64(p.Delay), -o.A) }
+func (o Power) Scale(p Past) float64 { return portable.Pow(1+float64(p.Delay), -o.A) }
 
 // Traits implements Corrector.
 func (Power) Traits() CorrectorTraits { return CorrectorTraits{} }
 
 // Scale is exp(−Rho·Delay).
-func (o Exponential) Scale(p Past) float64 { return math.Exp(-o.Rho * float64(p.Delay)) }
+func (o Exponential) Scale(p Past) float64 { return portable.Exp(-o.Rho * float64(p.Delay)) }
 
 // Traits implements Corrector.
 func (Exponential) Traits() CorrectorTraits { return CorrectorTraits{} }
@@ -105,7 +107,7 @@ func (Mean) Traits() CorrectorTraits { return CorrectorTraits{} }
 
 // Scale is 1/(1 + C·√(Update+Delay)).
 func (o AdaDelay) Scale(p Past) float64 {
-	return 1 / (1 + o.C*math.Sqrt(float64(p.Update+p.Delay)))
+	return 1 / (1 + float64(o.C*math.Sqrt(float64(p.Update+p.Delay))))
 }
 
 // Traits implements Corrector.

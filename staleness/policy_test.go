@@ -6,6 +6,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/gradlab/gradlab/internal/patience"
 	"github.com/gradlab/gradlab/staleness"
 	"github.com/gradlab/gradlab/staleness/staletest"
 )
@@ -69,7 +70,7 @@ func TestMeanStaleness(t *testing.T) {
 func TestTimeOfUpdate(t *testing.T) {
 	const workers = 8
 	updates, tolerance := 60000, 0.01
-	if testing.Short() {
+	if !patience.Long {
 		updates, tolerance = 4000, 0.04
 	}
 	harmonic := func(n int) (h float64) {

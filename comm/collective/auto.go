@@ -67,9 +67,9 @@ func (a Auto) cost(p Plan, bytes int) float64 {
 		if m.From >= 0 {
 			received = size(m.Recv)
 		}
-		sum += 1e3*a.Alpha + a.Beta*max(sent, received)
+		sum += float64(1e3*a.Alpha) + float64(a.Beta*max(sent, received))
 		if m.Add {
-			sum += a.Gamma * received
+			sum += float64(a.Gamma * received)
 		}
 	}
 	return sum

@@ -14,6 +14,7 @@ import (
 	"github.com/gradlab/gradlab/comm/collective"
 	"github.com/gradlab/gradlab/comm/local"
 	"github.com/gradlab/gradlab/comm/sim"
+	"github.com/gradlab/gradlab/internal/patience"
 )
 
 func each(t *testing.T, f func(t *testing.T, topo collective.Topology)) {
@@ -26,7 +27,7 @@ func each(t *testing.T, f func(t *testing.T, topo collective.Topology)) {
 func TestVerify(t *testing.T) {
 	t.Parallel()
 	most := 33
-	if testing.Short() {
+	if !patience.Long {
 		most = 13
 	}
 	each(t, func(t *testing.T, topo collective.Topology) {
@@ -258,7 +259,7 @@ func TestRingTimeMatchesClosedForm(t *testing.T) {
 	t.Parallel()
 	const chunk, bw, lat = 50_000, 1e9, 20e-6 // one segment a chunk
 	sizes := []int{2, 8, 64}
-	if !testing.Short() {
+	if patience.Long {
 		sizes = append(sizes, 256, 1024)
 	}
 	for _, p := range sizes {

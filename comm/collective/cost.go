@@ -162,7 +162,7 @@ func (f *Frames) Price(l Links) Price {
 			r.rx = max(r.rx, in.ready) + in.end
 			now := max(r.done[r.got], r.rx, in.last)
 			if p.add {
-				now += float64(in.bytes) * l.Gamma
+				now += float64(float64(in.bytes) * l.Gamma)
 			}
 			r.done = append(r.done, now)
 			r.depth = append(r.depth, max(r.depth[r.got], in.depth))
@@ -187,5 +187,5 @@ func (f *Frames) Price(l Links) Price {
 
 // weight is how many bytes a frame of b bytes counts for between nodes.
 func (l Links) weight(b int) float64 {
-	return float64(b) + float64((b+pieceBytes-1)/pieceBytes)*l.Extra
+	return float64(b) + float64(float64((b+pieceBytes-1)/pieceBytes)*l.Extra)
 }

@@ -2,7 +2,8 @@ package collective
 
 import (
 	"math"
-	"math/cmplx"
+
+	"github.com/gradlab/gradlab/internal/portable"
 )
 
 // Gap is the spectral gap 1 − ρ of a graph over size ranks: ρ is the factor by
@@ -27,16 +28,17 @@ func Gap(g Graph, size int) float64 {
 	if norm < 1e-9 { // rounding
 		return 1
 	}
-	return 1 - math.Pow(norm, 1/float64(period))
+	return 1 - portable.Pow(norm, 1/float64(period))
 }
 
 // circulantNorm is the norm of a period off the mean in closed form: circulant
 // matrices share their eigenvectors, the waves of k turns around the ranks, and
 // the wave's eigenvalue is the Fourier transform of the first row.
 func circulantNorm(g alike, size, period int) float64 {
-	turn := make([]complex128, size)
-	for i := range turn {
-		turn[i] = cmplx.Rect(1, 2*math.Pi*float64(i)/float64(size))
+	cos, sin := make([]float64, size), make([]float64, size)
+	for i := range size {
+		turn := 2 * float64(i) / float64(size)
+		cos[i], sin[i] = portable.CosPi(turn), portable.SinPi(turn)
 	}
 	rows := make([]Mix, period)
 	for t := range rows {
@@ -46,11 +48,12 @@ func circulantNorm(g alike, size, period int) float64 {
 	for k := 1; k <= size/2; k++ { // the others are conjugates
 		product := 1.0
 		for _, m := range rows {
-			value := complex(m.Self, 0)
+			re, im := m.Self, 0.0
 			for _, e := range m.In {
-				value += complex(e.Weight, 0) * turn[k*e.Rank%size]
+				re += float64(e.Weight * cos[k*e.Rank%size])
+				im += float64(e.Weight * sin[k*e.Rank%size])
 			}
-			product *= cmplx.Abs(value)
+			product *= math.Sqrt(float64(re*re) + float64(im*im))
 		}
 		norm = max(norm, product)
 	}
@@ -70,7 +73,7 @@ func iteratedNorm(g Graph, size, period int) float64 {
 	}
 	x, y := make([]float64, size), make([]float64, size)
 	for i := range x { // of no symmetry that a graph could share
-		x[i] = math.Sin(1 + float64(i)*float64(i))
+		x[i] = portable.SinPi((1 + float64(float64(i)*float64(i))) / math.Pi)
 	}
 	// deviation takes the mean away and returns the norm of what is left.
 	deviation := func(x []float64) float64 {
@@ -80,7 +83,7 @@ func iteratedNorm(g Graph, size, period int) float64 {
 		}
 		for i := range x {
 			x[i] -= mean
-			sum += x[i] * x[i]
+			sum += float64(x[i] * x[i])
 		}
 		return math.Sqrt(sum)
 	}
@@ -92,7 +95,7 @@ func iteratedNorm(g Graph, size, period int) float64 {
 				edges = m.Out
 			}
 			for _, e := range edges {
-				y[i] += e.Weight * x[e.Rank]
+				y[i] += float64(e.Weight * x[e.Rank])
 			}
 		}
 		x, y = y, x

@@ -8,6 +8,7 @@ import (
 	"pgregory.net/rapid"
 
 	"github.com/gradlab/gradlab/comm/collective"
+	"github.com/gradlab/gradlab/internal/patience"
 )
 
 // Whatever the options, the number of ranks and how they share nodes.
@@ -82,7 +83,7 @@ func TestPublishedCountsOfHierarchies(t *testing.T) {
 // The number of chunks that trees choose is close to the best there is.
 func TestPipelinesChooseTheirChunks(t *testing.T) {
 	t.Parallel()
-	if testing.Short() {
+	if !patience.Long {
 		t.Skip("seconds")
 	}
 	links := collective.Links{Alpha: 30e-6, Beta: 0.5e-9}

@@ -9,14 +9,16 @@ import (
 	"github.com/gradlab/gradlab/comm"
 	"github.com/gradlab/gradlab/comm/collective"
 	"github.com/gradlab/gradlab/comm/sim"
+	"github.com/gradlab/gradlab/internal/patience"
 )
 
 // A rehearsal takes the virtual time, the frames and the billed bytes of the
 // all-reduce, and brings the flags of all to all.
 func TestRehearsalTakesAsLong(t *testing.T) {
 	t.Parallel()
+	patience.Virtual(t)
 	most := 9
-	if testing.Short() {
+	if !patience.Long {
 		most = 5
 	}
 	each(t, func(t *testing.T, topo collective.Topology) {

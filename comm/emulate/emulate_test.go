@@ -16,6 +16,7 @@ import (
 	"github.com/gradlab/gradlab/comm/emulate"
 	"github.com/gradlab/gradlab/comm/grpcnet"
 	"github.com/gradlab/gradlab/comm/local"
+	"github.com/gradlab/gradlab/internal/patience"
 )
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
@@ -32,7 +33,7 @@ func TestNet(t *testing.T) {
 }
 
 func TestProcesses(t *testing.T) {
-	if testing.Short() {
+	if !patience.Long {
 		t.Skip("processes meet over sockets")
 	}
 	commtest.Net(t, func(ctx context.Context, ps []comm.Program) error {
@@ -69,7 +70,7 @@ func processes(ctx context.Context, t *testing.T, nic emulate.NIC, ps []comm.Pro
 // A rank that outlives another has ended well: it needs not say goodbye to who is
 // gone, and who still waits hears of the one that failed, not of the one that left.
 func TestARankOutlivesAnother(t *testing.T) {
-	if testing.Short() {
+	if !patience.Long {
 		t.Skip("processes meet over sockets")
 	}
 	boom := errors.New("boom")

@@ -102,7 +102,7 @@ func (x *nic) send(now instant, rank, bytes int) {
 	}
 	size := float64(bytes)
 	if bytes > 0 {
-		size += x.Message.Seconds() * x.Bandwidth
+		size += float64(x.Message.Seconds() * x.Bandwidth)
 	}
 	s.frames = append(s.frames, leaving{size, now})
 	if len(s.frames) > 1 {

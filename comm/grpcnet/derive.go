@@ -9,7 +9,6 @@ import (
 	"crypto/x509"
 	"crypto/x509/pkix"
 	"fmt"
-	"math"
 	"math/big"
 	"net/url"
 	"slices"
@@ -18,6 +17,7 @@ import (
 	"time"
 
 	"github.com/gradlab/gradlab/comm"
+	"github.com/gradlab/gradlab/internal/portable"
 )
 
 // tokenBits is the least that a token must have: what it protects can be tried
@@ -33,7 +33,7 @@ func CheckToken(token string) error {
 	each := 6.0
 	switch {
 	case strings.Trim(token, "0123456789") == "":
-		each = math.Log2(10)
+		each = portable.Log2(10)
 	case strings.Trim(token, "0123456789abcdef") == "", strings.Trim(token, "0123456789ABCDEF") == "":
 		each = 4
 	}

@@ -11,6 +11,7 @@ import (
 	"google.golang.org/grpc/mem"
 
 	"github.com/gradlab/gradlab/comm"
+	"github.com/gradlab/gradlab/internal/patience"
 )
 
 func sample(size int) comm.Frame {
@@ -208,7 +209,7 @@ func TestF15HugeClaims(t *testing.T) {
 // A body beyond the first allocation grows without a change.
 func TestFrameGrows(t *testing.T) {
 	t.Parallel()
-	if testing.Short() {
+	if !patience.Long {
 		t.Skip("moves 200 MB")
 	}
 	buf := comm.NewBuffer(firstAlloc + 5<<20)

@@ -272,7 +272,7 @@ func TestF19AnotherTokenOverTLS(t *testing.T) {
 func TestF21Replay(t *testing.T) {
 	t.Parallel()
 	replays := 10000
-	if testing.Short() { // as under the race detector
+	if !patience.Long { // as under the race detector
 		replays = 200
 	}
 	for _, at := range []string{"127.0.0.1", hostAddress(t)} {

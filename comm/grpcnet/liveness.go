@@ -21,8 +21,7 @@ func (r *run) watch(stop <-chan struct{}) {
 	allowed := max(2*every, r.cfg.Lease/awayShare)
 	t := time.NewTicker(every)
 	defer t.Stop()
-	last := monotonic()
-	r.awakeAt.Store(int64(last))
+	last := time.Duration(r.awakeAt.Load())
 	for {
 		select {
 		case <-stop:

@@ -199,6 +199,7 @@ func (r *run) begin() error {
 func (r *run) play(programs []comm.Program) {
 	stop := make(chan struct{})
 	var watcher sync.WaitGroup
+	r.awakeAt.Store(int64(monotonic())) // who is stopped before the watcher has begun knows it too
 	watcher.Go(func() { r.watch(stop) })
 	if !r.late {
 		r.start = monotonic()

@@ -121,7 +121,7 @@ func (f Poisson) Draw(w World) ([]Fault, error) {
 	at := float64(f.From)
 	for n := uint64(0); len(out) < mostDrawn; n++ {
 		k := key.With(n)
-		at += k.Exp(0) * float64(f.Every)
+		at += float64(k.Exp(0) * float64(f.Every))
 		if at > float64(f.Until) {
 			break
 		}

@@ -492,7 +492,7 @@ func (n *Fair) setRate(s *stream, rate float64, now time.Duration) {
 	if !(rate > 0) {
 		panic(fmt.Sprintf("sim: a stream with a rate of %v", rate))
 	}
-	s.left = max(s.left-s.rate*(now-s.since).Seconds(), 0)
+	s.left = max(s.left-float64(s.rate*(now-s.since).Seconds()), 0)
 	s.since, s.rate = now, rate
 	s.finish = now + seconds(s.left/rate)
 	n.active.moved(s)

@@ -9,6 +9,7 @@ import (
 
 	"github.com/gradlab/gradlab/comm"
 	"github.com/gradlab/gradlab/comm/nemesis"
+	"github.com/gradlab/gradlab/internal/portable"
 )
 
 // Lease is how long a rank may be silent before it counts as dead, unless Net.Lease says
@@ -210,7 +211,7 @@ func (f *faults) weather(now time.Duration, from, to, billed int, p passing, r *
 			again, _ := some(k, n, a.Share)
 			f.resent += uint64(again) * packet
 		case nemesis.Reordering:
-			if k.Float64(0) < 1-math.Pow(1-a.Share, float64(n)) {
+			if k.Float64(0) < 1-portable.Pow(1-a.Share, float64(n)) {
 				arrived += a.By
 			}
 		case nemesis.Delaying:
@@ -281,8 +282,8 @@ func some(k interface {
 		}
 	}
 	if more := float64(n - draws); more > 0 {
-		mean := more * share
-		hit += int(min(more, max(0, mean+math.Sqrt(mean*(1-share))*k.Norm(draws)+0.5)))
+		mean := float64(more * share)
+		hit += int(min(more, max(0, mean+float64(math.Sqrt(mean*(1-share))*k.Norm(draws))+0.5)))
 	}
 	return hit, last
 }

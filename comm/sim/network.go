@@ -97,4 +97,6 @@ func (h *host) wakeGone(from int) {
 }
 
 // seconds are a duration, of what is beyond the horizon one that is, too.
-func seconds(s float64) time.Duration { return time.Duration(min(s*1e9+0.5, 2*float64(horizon))) }
+func seconds(s float64) time.Duration {
+	return time.Duration(min(float64(s*1e9)+0.5, 2*float64(horizon)))
+}

@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"github.com/gradlab/gradlab/comm/sim"
+	"github.com/gradlab/gradlab/internal/portable"
 )
 
 // Window is a stretch of virtual time.
@@ -53,7 +54,7 @@ func (r *Recorder) SVG(out io.Writer, win Window) error {
 		win = r.Overview()
 	}
 	rows := min(r.ranks(), mostRows)
-	height := topEdge + float64(rows)*rowHeight + 40
+	height := topEdge + float64(float64(rows)*rowHeight) + 40
 	w := bufio.NewWriter(out)
 	fmt.Fprintf(w, `<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 %g %g" font-family="sans-serif" font-size="10">`+"\n", leftEdge+width+14, height)
 	fmt.Fprintf(w, `<rect width="100%%" height="100%%" fill="white"/>`+"\n")
@@ -73,7 +74,7 @@ func (r *Recorder) SVG(out io.Writer, win Window) error {
 		if r.Names != nil {
 			name = r.Names[i]
 		}
-		fmt.Fprintf(w, `<text x="%g" y="%g" text-anchor="end">%s</text>`+"\n", leftEdge-6, topEdge+float64(i)*rowHeight+11, html.EscapeString(name))
+		fmt.Fprintf(w, `<text x="%g" y="%g" text-anchor="end">%s</text>`+"\n", leftEdge-6, topEdge+float64(float64(i)*rowHeight)+11, html.EscapeString(name))
 	}
 	p := &picture{w: w, win: win, rows: rows}
 	// What hides less comes first: waiting of one activity while another computes.
@@ -91,7 +92,7 @@ func (r *Recorder) SVG(out io.Writer, win Window) error {
 		p.bar(int(f.Header.From), f.Began, f.Left, 10, 4, colours["send"])
 	}
 	p.flush()
-	p.axis(topEdge + float64(rows)*rowHeight + 4)
+	p.axis(topEdge + float64(float64(rows)*rowHeight) + 4)
 	fmt.Fprintln(w, "</svg>")
 	return w.Flush()
 }
@@ -138,7 +139,7 @@ func (p *picture) bar(rank int, from, to time.Duration, y, height float64, colou
 	if rank >= p.rows || to <= p.win.From || from >= p.win.To || from >= to {
 		return
 	}
-	b := bar{p.x(max(from, p.win.From)), p.x(min(to, p.win.To)), topEdge + float64(rank)*rowHeight + y, height, colour}
+	b := bar{p.x(max(from, p.win.From)), p.x(min(to, p.win.To)), topEdge + float64(float64(rank)*rowHeight) + y, height, colour}
 	last := &p.last[rank]
 	if last.colour != "" && b.x0 <= last.x1+0.05 && b.x1 >= last.x0-0.05 {
 		last.x0, last.x1 = min(last.x0, b.x0), max(last.x1, b.x1)
@@ -164,7 +165,7 @@ func (p *picture) draw(b bar) {
 func (p *picture) axis(y float64) {
 	fmt.Fprintf(p.w, `<line x1="%g" y1="%g" x2="%g" y2="%g" stroke="black" stroke-width="0.5"/>`+"\n", leftEdge, y, leftEdge+width, y)
 	span := (p.win.To - p.win.From).Seconds()
-	step := math.Pow(10, math.Floor(math.Log10(span/4)))
+	step := portable.Pow(10, math.Floor(portable.Log(span/4)/math.Ln10))
 	for _, f := range []float64{5, 2} {
 		if span/(step*f) >= 4 {
 			step *= f

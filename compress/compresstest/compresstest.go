@@ -14,9 +14,9 @@ import (
 	"fmt"
 	"math"
 	"reflect"
-	"testing"
 
 	"github.com/gradlab/gradlab/compress"
+	"github.com/gradlab/gradlab/internal/patience"
 )
 
 // Check is one property. Run returns an error that says what a codec did and
@@ -68,7 +68,7 @@ var Checks = []Check{
 // Family runs every check on f as a subtest; under the race detector without
 // those that measure bias and error. Most run beside each other, so f is used by
 // several goroutines; t itself must not be parallel.
-func Family(t *testing.T, f compress.Family) {
+func Family[T patience.Tester[T]](t T, f compress.Family) {
 	t.Helper()
 	soloChecks(t, f)
 	otherChecks(t, f)
@@ -77,18 +77,18 @@ func Family(t *testing.T, f compress.Family) {
 // Families runs every check on every family that is enrolled in compress.Families and is
 // not gradlab's own, with its defaults: a module that imports codecs of its own need name
 // none of them.
-func Families(t *testing.T) {
+func Families[T patience.Tester[T]](t T) {
 	for _, name := range compress.Families.Names() {
 		if f, _ := compress.Families.Proto(name); reflect.TypeOf(f).PkgPath() != own {
-			ofSeveral(t, name, func(*testing.T) compress.Family { return f })
+			ofSeveral(t, name, func(T) compress.Family { return f })
 		}
 	}
 }
 
 // ofSeveral runs the checks of one family of several: what counts the allocations of all
 // goroutines at once, the rest beside that of the others.
-func ofSeveral(t *testing.T, name string, family func(t *testing.T) compress.Family) {
-	t.Run(name, func(t *testing.T) {
+func ofSeveral[T patience.Tester[T]](t T, name string, family func(t T) compress.Family) {
+	t.Run(name, func(t T) {
 		f := family(t)
 		soloChecks(t, f)
 		t.Parallel()
@@ -97,31 +97,31 @@ func ofSeveral(t *testing.T, name string, family func(t *testing.T) compress.Fam
 }
 
 // soloChecks runs the checks that nothing else may run beside.
-func soloChecks(t *testing.T, f compress.Family) {
+func soloChecks[T patience.Tester[T]](t T, f compress.Family) {
 	for _, c := range Checks {
 		if c.solo {
-			t.Run(c.Name, func(t *testing.T) { c.on(t, f) })
+			t.Run(c.Name, func(t T) { on(t, c, f) })
 		}
 	}
 }
 
 // otherChecks runs the checks that run beside each other.
-func otherChecks(t *testing.T, f compress.Family) {
+func otherChecks[T patience.Tester[T]](t T, f compress.Family) {
 	for _, c := range Checks {
 		if c.solo {
 			continue
 		}
-		t.Run(c.Name, func(t *testing.T) {
+		t.Run(c.Name, func(t T) {
 			if c.law && raceDetector {
 				t.Skip("no goroutines to race")
 			}
 			t.Parallel()
-			c.on(t, f)
+			on(t, c, f)
 		})
 	}
 }
 
-func (c Check) on(t *testing.T, f compress.Family) {
+func on[T patience.Tester[T]](t T, c Check, f compress.Family) {
 	if err := c.Run(f); err != nil {
 		t.Error(err)
 	}

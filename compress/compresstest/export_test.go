@@ -1,4 +1,6 @@
 package compresstest
 
+import "testing"
+
 // Each is for the suite's own tests.
-var OfSeveral = ofSeveral
+var OfSeveral = ofSeveral[*testing.T]

@@ -1,9 +1,10 @@
 package compresstest
 
 import (
+	"cmp"
 	"fmt"
 	"math"
-	"sort"
+	"slices"
 
 	"github.com/gradlab/gradlab/compress"
 )
@@ -33,7 +34,7 @@ func top(g []float64, k int) []choice {
 	for i := range order {
 		order[i] = i
 	}
-	sort.SliceStable(order, func(a, b int) bool { return math.Abs(g[order[a]]) > math.Abs(g[order[b]]) })
+	slices.SortStableFunc(order, func(a, b int) int { return cmp.Compare(math.Abs(g[b]), math.Abs(g[a])) })
 	out := make([]choice, len(g))
 	for _, i := range order[:k] {
 		out[i] = sent
@@ -447,7 +448,7 @@ func sketchFormula(f compress.Family, blocks []compress.Block, together bool) (f
 		}
 		estimates := make([]float64, d)
 		for i, t := range told {
-			sort.Float64s(t)
+			slices.Sort(t)
 			estimates[i] = t[s.Rows/2]
 		}
 		candidates, doubt := make([]float64, d), false

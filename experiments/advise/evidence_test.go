@@ -12,6 +12,7 @@ import (
 
 	"github.com/gradlab/gradlab/experiments/coding"
 	"github.com/gradlab/gradlab/experiments/config"
+	"github.com/gradlab/gradlab/internal/patience"
 )
 
 // What ships can be read, is about ways that exist, and says where it is from.
@@ -93,7 +94,7 @@ func TestBelieve(t *testing.T) {
 // The table of docs/advice.md: what is right was written down before the answers of all
 // but two of its rows were looked at.
 func TestTenSituations(t *testing.T) {
-	if testing.Short() {
+	if !patience.Long {
 		t.Skip("prices ten clusters")
 	}
 	page, err := os.ReadFile("../../docs/advice.md")

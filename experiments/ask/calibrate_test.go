@@ -16,6 +16,7 @@ import (
 
 	"github.com/gradlab/gradlab/experiments/config"
 	"github.com/gradlab/gradlab/experiments/hardware"
+	"github.com/gradlab/gradlab/internal/patience"
 )
 
 func TestMeasurements(t *testing.T) {
@@ -156,6 +157,7 @@ const slowNet = "network.bandwidth=100Mbps"
 // and points that were held out are predicted.
 func TestCalibrationFindsTheCluster(t *testing.T) {
 	t.Parallel()
+	patience.Virtual(t)
 	truth := []string{slowNet, "device.flops=3e10", "network.share=0.5", "network.overlap=0.8", "device.step=2ms", "device.overhead=0.03", "device.jitter=0"}
 	q := QuestionOfPoints{Keys: []string{slowNet}, Measurements: made(t, truth...), Fit: []int{1, 2, 3, 4, 5, 8}}
 	c, err := Calibrate(t.Context(), q)

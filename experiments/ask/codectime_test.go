@@ -69,8 +69,8 @@ func TestRatesAreRecorded(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if resumed.VirtualSeconds != whole.VirtualSeconds || resumed.ParamsSHA256 != whole.ParamsSHA256 || resumed.CodecNote() != whole.CodecNote() {
-		t.Errorf("resumed: %g s, %s; whole %g s, %s", resumed.VirtualSeconds, resumed.CodecNote(), whole.VirtualSeconds, whole.CodecNote())
+	if resumed.VirtualSeconds != whole.VirtualSeconds || resumed.ParamsSHA256 != whole.ParamsSHA256 || resumed.CodecTime != whole.CodecTime {
+		t.Errorf("resumed: %g s, %s; whole %g s, %s", resumed.VirtualSeconds, resumed.CodecTime, whole.VirtualSeconds, whole.CodecTime)
 	}
 	rates, err := experiments.RecordedRates(whole.Folder)
 	if err != nil || rates == nil || rates.Key != table || len(rates.Tables) != 1 {

@@ -82,7 +82,7 @@ func TestWeightlessIsTheRun(t *testing.T) {
 	} {
 		for _, billed := range []map[string]string{{"device.codec": "1GB/s", "device.apply": "5GB/s"}, {"device.codec": "measured"}} {
 			t.Run(name+", codecs "+billed["device.codec"], func(t *testing.T) {
-				if testing.Short() {
+				if !patience.Long {
 					t.Skip("trains")
 				}
 				t.Parallel()

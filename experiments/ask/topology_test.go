@@ -10,6 +10,7 @@ import (
 
 	"github.com/gradlab/gradlab/comm/collective"
 	"github.com/gradlab/gradlab/experiments/config"
+	"github.com/gradlab/gradlab/internal/patience"
 )
 
 // The report prices what the closed forms price, tries it out on the virtual
@@ -69,7 +70,7 @@ func TestAnswerTopology(t *testing.T) {
 // question that is taken back ends.
 func TestAnswerTopologyOfManyRanks(t *testing.T) {
 	t.Parallel()
-	if testing.Short() {
+	if !patience.Long {
 		t.Skip("prices plans of millions of moves")
 	}
 	q := TopologyQuestion{Topology: collective.Ring{}, Ranks: 1500, Bytes: 4, Config: config.Default()}

@@ -8,7 +8,6 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"io/fs"
 	"path/filepath"
 	"strings"
 
@@ -58,7 +57,7 @@ const mostReplayed = 200
 // updates as the run made. Frames carry nothing where their sizes are known
 // without (key weightless), whatever the model, or noted by the run; what the run
 // learned is not asked. The data set is opened only where gradients must be
-// computed, or for a run of before its shape was recorded.
+// computed.
 func AnswerWhatIf(ctx context.Context, folder string, changes []string, at config.Places) (*WhatIf, error) {
 	return AnswerWhatIfWithin(ctx, folder, changes, at, 0)
 }
@@ -131,10 +130,7 @@ func recorded(folder string, at config.Places) (*shadowed, *config.Recipe, error
 		return nil, nil, err
 	}
 	of := &shadowed{own: own, at: at, open: func() (sgd.Dataset, error) { return own.Open(at, nil) }}
-	if of.outline, err = experiments.RecordedData(folder); errors.Is(err, fs.ErrNotExist) {
-		of.outline, err = of.open()
-	}
-	if err != nil {
+	if of.outline, err = experiments.RecordedData(folder); err != nil {
 		return nil, nil, err
 	}
 	of.sizes, err = experiments.RecordedSizes(folder)

@@ -4,5 +4,5 @@
 //
 // Train takes whole training steps (forward, backward, update) of the standard
 // set of models; its peer is PyTorch, in processes of its own that stand still
-// while it is not their turn. Data reads pictures; its peer is PIL.
+// while it is not their turn.
 package bench

@@ -63,7 +63,7 @@ func fakePython(how string, args []string) int {
 	case "silent":
 		time.Sleep(time.Hour)
 	}
-	fmt.Printf(`{"params": %d, "torch": "0.0-fake", "pil": "0.0-fake", "threads": %d, "loss": 2.3}`+"\n", params, ask.Threads)
+	fmt.Printf(`{"params": %d, "torch": "0.0-fake", "threads": %d, "loss": 2.3}`+"\n", params, ask.Threads)
 	lines := bufio.NewScanner(os.Stdin)
 	for block := 1; lines.Scan(); block++ {
 		steps, err := strconv.Atoi(lines.Text())

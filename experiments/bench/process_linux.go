@@ -19,12 +19,3 @@ func resume(p *os.Process) { _ = p.Signal(syscall.SIGCONT) }
 
 // fifo makes a named pipe.
 func fifo(path string) error { return syscall.Mkfifo(path, 0o600) }
-
-// processorSeconds is the processor time of this process so far.
-func processorSeconds() float64 {
-	var u syscall.Rusage
-	if syscall.Getrusage(syscall.RUSAGE_SELF, &u) != nil {
-		return 0
-	}
-	return float64(u.Utime.Nano()+u.Stime.Nano()) / 1e9
-}

@@ -6,7 +6,6 @@ import (
 	"errors"
 	"os"
 	"os/exec"
-	"time"
 )
 
 // detach does nothing here: a child ends with its input.
@@ -19,8 +18,3 @@ func resume(*os.Process) {}
 
 // fifo makes no named pipe here.
 func fifo(string) error { return errors.ErrUnsupported }
-
-var began = time.Now()
-
-// processorSeconds is wall time here.
-func processorSeconds() float64 { return time.Since(began).Seconds() }

@@ -4,6 +4,7 @@ import (
 	"context"
 	_ "embed"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"os/exec"
 	"path/filepath"
@@ -44,6 +45,37 @@ func FindTorch(ctx context.Context, python string, environ []string) (*Torch, er
 		return nil, fmt.Errorf("no PyTorch: %s; install it (%s) or name a python that has it with --python", tried, torchInstall)
 	}
 	return &Torch{path, environ, openMPBLAS(), torchPatience}, nil
+}
+
+// findPython looks for a python that can run code: python alone if it is named, else
+// python3 in the path, then Debian's. Without one the path is empty and tried says
+// why; the error is the context's.
+func findPython(ctx context.Context, python, code string, environ []string) (path, tried string, err error) {
+	candidates := []string{python}
+	if python == "" {
+		candidates = []string{"python3", "/usr/bin/python3"}
+	}
+	var why []string
+	for _, c := range candidates {
+		path, err := exec.LookPath(c)
+		if err == nil {
+			probe := exec.CommandContext(ctx, path, "-c", notHere+code)
+			probe.Env = environ
+			_, err = probe.Output()
+		}
+		var exit *exec.ExitError
+		switch {
+		case err == nil:
+			return path, "", nil
+		case ctx.Err() != nil:
+			return "", "", ctx.Err()
+		case errors.As(err, &exit):
+			why = append(why, path+" cannot "+code+lastLine(exit.Stderr))
+		default:
+			why = append(why, err.Error())
+		}
+	}
+	return "", strings.Join(why, "; "), nil
 }
 
 // notHere keeps python from importing what lies in the current folder.

@@ -6,7 +6,6 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
-	"github.com/gradlab/gradlab/internal/patience"
 	"maps"
 	"math"
 	"os"
@@ -14,6 +13,8 @@ import (
 	"strings"
 	"testing"
 	"time"
+
+	"github.com/gradlab/gradlab/internal/patience"
 )
 
 // tiny is the smallest real benchmark.
@@ -172,6 +173,7 @@ func TestTrainWithPeer(t *testing.T) {
 }
 
 func TestPeersThatFail(t *testing.T) {
+	patience.Alone(t)
 	for how, want := range map[string]string{
 		"wrong model": "535819 parameters, ours 535818",
 		"broken":      "torch stock: cannot import torch: no such library",
@@ -181,7 +183,7 @@ func TestPeersThatFail(t *testing.T) {
 		"hangs":       "torch tuned: no answer within",
 	} {
 		t.Run(how, func(t *testing.T) {
-			if testing.Short() && how != "dies" && how != "hangs" {
+			if !patience.Long && how != "dies" && how != "hangs" {
 				t.Skip("each trains a model of ours first")
 			}
 			o := tiny(t)
@@ -252,7 +254,7 @@ func TestTrainStops(t *testing.T) {
 // Every case is the same model on both sides: start compares the numbers of
 // trained parameters.
 func TestTorchHasTheSameModels(t *testing.T) {
-	if testing.Short() {
+	if !patience.Long {
 		t.Skip("starts PyTorch")
 	}
 	torch, err := FindTorch(t.Context(), "", os.Environ())

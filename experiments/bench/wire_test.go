@@ -12,6 +12,7 @@ import (
 
 	"github.com/gradlab/gradlab/comm/grpcnet"
 	"github.com/gradlab/gradlab/comm/shm"
+	"github.com/gradlab/gradlab/internal/patience"
 )
 
 // small is the smallest real benchmark of the wire.
@@ -73,6 +74,7 @@ func TestParseSize(t *testing.T) {
 }
 
 func TestAllReducesWithPeers(t *testing.T) {
+	patience.Alone(t)
 	o := small(t, "well")
 	o.Procs = []int{2, 3}
 	o.Torch = fakeTorch(t, "well")
@@ -134,6 +136,7 @@ func TestAllReducesWithPeers(t *testing.T) {
 
 // A peer that fails is told and left out; ours is measured all the same.
 func TestWirePeersThatFail(t *testing.T) {
+	patience.Alone(t)
 	t.Run("wrong sums", func(t *testing.T) {
 		o := small(t, "well")
 		o.Torch = fakeTorch(t, "wrong sums")
@@ -269,7 +272,7 @@ func TestWireStops(t *testing.T) {
 
 // Real peers compute what ours do: each checks its sums.
 func TestRealPeers(t *testing.T) {
-	if testing.Short() {
+	if !patience.Long {
 		t.Skip("starts PyTorch and Open MPI")
 	}
 	o := small(t, "well")

@@ -7,12 +7,15 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
+
+	"github.com/gradlab/gradlab/internal/patience"
 )
 
 // What the user says of the cluster comes back: in the command that shows the best,
 // and where predictions do not follow it.
 func TestAdviseSaysWhatItFollows(t *testing.T) {
 	t.Parallel()
+	patience.Alone(t)
 	dir := t.TempDir()
 	speeds := filepath.Join(dir, "speeds.yaml")
 	if err := os.WriteFile(speeds, []byte("bf16: {encode: .nan}\n"), 0o644); err != nil {
@@ -45,6 +48,7 @@ func TestAdviseSaysWhatItFollows(t *testing.T) {
 // The answer comes with its probability, its interval and what it rests on.
 func TestAdviceCarriesItsEvidence(t *testing.T) {
 	t.Parallel()
+	patience.Alone(t)
 	var out, err bytes.Buffer
 	code := Main([]string{"advise", "--model", "vgg16", "--cluster", "nodes=8,nic=10Gbps,device=v100,batch=32", "--topologies", "ring", "--codecs", "bf16,lgcodec",
 		"--free", "--simulate", "0", "--json", "--out", t.TempDir()}, &out, &err)
@@ -76,6 +80,7 @@ func TestAdviceCarriesItsEvidence(t *testing.T) {
 // without a codec, which the others are compared with.
 func TestAdviceSimulatesThreeAndTheBestWithoutACodec(t *testing.T) {
 	t.Parallel()
+	patience.Alone(t)
 	var out, err bytes.Buffer
 	code := Main([]string{"advise", "--model", "lenet", "--cluster", "nodes=4,nic=1Gbps,latency=50us,device=1T", "--free", "--json", "--out", t.TempDir()}, &out, &err)
 	type way struct {

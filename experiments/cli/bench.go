@@ -18,7 +18,6 @@ func (e *env) benchCommand() *cobra.Command {
 does not matter.
 
   gradlab bench train          training steps, beside PyTorch with --peer torch
-  gradlab bench data           pictures decoded and cropped, beside PIL with --peer pil
   gradlab bench collectives    processes that talk, beside gloo and Open MPI with
                                --peer gloo,ompi
   gradlab bench codecs         encoding and decoding on one core, as a table by which
@@ -38,7 +37,7 @@ and more.`,
 		},
 		RunE: func(cmd *cobra.Command, _ []string) error { return cmd.Help() },
 	}
-	c.AddCommand(e.benchTrainCommand(), e.benchDataCommand(), e.benchCollectivesCommand(), e.benchCodecsCommand(), e.benchRankCommand())
+	c.AddCommand(e.benchTrainCommand(), e.benchCollectivesCommand(), e.benchCodecsCommand(), e.benchRankCommand())
 	return c
 }
 

@@ -10,6 +10,7 @@ import (
 	"testing"
 
 	"github.com/gradlab/gradlab/comm/shm"
+	"github.com/gradlab/gradlab/internal/patience"
 	"github.com/gradlab/gradlab/internal/program"
 )
 
@@ -265,7 +266,7 @@ func TestMistakes(t *testing.T) {
 // many threads.
 func TestNetsAgree(t *testing.T) {
 	t.Parallel()
-	if testing.Short() {
+	if !patience.Long {
 		t.Skip("starts processes")
 	}
 	text := "data: digits\nmodel: mlp(hidden=[32])\nsteps: 30\nbatch: 16\nworkers: 3\noptimizer: momentum\nschedule: constant(lr=0.05)\n"

@@ -5,10 +5,13 @@ import (
 	"encoding/json"
 	"strings"
 	"testing"
+
+	"github.com/gradlab/gradlab/internal/patience"
 )
 
 // A codec is judged from the command line alone: claims, checks, errors, speed.
 func TestCodecCheck(t *testing.T) {
+	patience.Alone(t)
 	var out, errs bytes.Buffer
 	if code := Main([]string{"codec", "check", "--json", "feedback(topk(keep=0.05,values=bf16))"}, &out, &errs); code != ExitOK {
 		t.Fatalf("exit %d: %s", code, &errs)

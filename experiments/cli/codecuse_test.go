@@ -7,12 +7,14 @@ import (
 	"testing"
 
 	"github.com/gradlab/gradlab/compress"
+	"github.com/gradlab/gradlab/internal/patience"
 )
 
 // Whatever codec is asked about, what is said to be typed next is accepted, and
 // has a memory around it where it needs one.
 func TestCodecSaysWhatToType(t *testing.T) {
 	t.Parallel()
+	patience.Alone(t)
 	line := regexp.MustCompile(`gradlab run quickstart 'codec=raw,(.*)'( optimizer=sgd)?   #`)
 	of := func(spec string) string {
 		t.Helper()

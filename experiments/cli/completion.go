@@ -54,7 +54,7 @@ func kindNames() (out []string) {
 func names(kind string) (out []string) {
 	for _, k := range kinds() {
 		if k.name == kind {
-			for _, en := range k.entries {
+			for _, en := range k.entries() {
 				out = append(out, en.Name)
 			}
 		}

@@ -14,6 +14,8 @@ import (
 	"slices"
 	"strings"
 	"testing"
+
+	"github.com/gradlab/gradlab/internal/patience"
 )
 
 var update = flag.Bool("update", false, "rewrite docs.txt from the comments of the parts' types")
@@ -25,7 +27,7 @@ func typeDocs(t *testing.T) map[string]string {
 	t.Helper()
 	wanted := map[string][]string{} // names by package
 	for _, k := range kinds() {
-		for _, en := range k.entries {
+		for _, en := range k.entries() {
 			i := strings.LastIndex(en.Type, ".")
 			if path, ok := strings.CutPrefix(en.Type, module); ok {
 				pkg := path[:i-len(module)]
@@ -69,6 +71,7 @@ func typeDocs(t *testing.T) map[string]string {
 
 // docs.txt is what go generate makes of the comments there are.
 func TestDocsAreFresh(t *testing.T) {
+	patience.Alone(t)
 	var b strings.Builder
 	read := typeDocs(t)
 	for _, name := range slices.Sorted(maps.Keys(read)) {
@@ -93,6 +96,7 @@ func TestDocsAreFresh(t *testing.T) {
 // go doc and gradlab help show it.
 func TestEveryPartSaysWhatItIs(t *testing.T) {
 	t.Parallel()
+	patience.Alone(t)
 	formula := regexp.MustCompile(`(?m)^    \S|^Rule: `)
 	paper := regexp.MustCompile(`\b(19|20)\d\d\b|arXiv|(?m)^Paper: none`)
 	asked := []struct {
@@ -106,7 +110,7 @@ func TestEveryPartSaysWhatItIs(t *testing.T) {
 	}
 	read := typeDocs(t)
 	for _, k := range kinds() {
-		for _, en := range k.entries {
+		for _, en := range k.entries() {
 			if !strings.HasPrefix(en.Type, module) {
 				continue
 			}

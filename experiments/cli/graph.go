@@ -5,8 +5,6 @@ import (
 	"io"
 	"strconv"
 
-	"github.com/spf13/cobra"
-
 	"github.com/gradlab/gradlab/comm/collective"
 	"github.com/gradlab/gradlab/experiments/figure"
 )
@@ -14,30 +12,7 @@ import (
 // mostRanks is the number of ranks whose neighbours are listed.
 const mostRanks = 16
 
-func (e *env) graphCommand() *cobra.Command {
-	return &cobra.Command{
-		Use:   "graph NAME RANKS",
-		Short: "A gossip graph's neighbours, weights and spectral gap",
-		Args: func(_ *cobra.Command, args []string) error {
-			if len(args) != 2 {
-				return usageError{fmt.Errorf("graph wants a name and a number of ranks, not %d arguments", len(args))}
-			}
-			return nil
-		},
-		RunE: func(_ *cobra.Command, args []string) error {
-			g, err := collective.Graphs.Parse(args[0])
-			if err != nil {
-				return usageError{err}
-			}
-			size, err := strconv.Atoi(args[1])
-			if err != nil || size < 1 || size > 4096 {
-				return usageError{fmt.Errorf("ranks: want 1 … 4096, not %q", args[1])}
-			}
-			return writeGraph(e.out, g, size)
-		},
-	}
-}
-
+// graph writes what of a gossip graph of so many ranks there is to know.
 func writeGraph(w io.Writer, g collective.Graph, size int) error {
 	period := g.Period(size)
 	fmt.Fprintf(w, "%s: %d ranks, repeats after %d step(s)\n\n", collective.Graphs.Spec(g), size, period)

@@ -106,7 +106,7 @@ func (e *env) helpIndex(root *cobra.Command) {
 // helpNamed explains every entry of that name; a name may be in several lists.
 func (e *env) helpNamed(name string) (found bool) {
 	for _, k := range kinds() {
-		for _, en := range k.entries {
+		for _, en := range k.entries() {
 			if en.Name != name {
 				continue
 			}
@@ -219,7 +219,7 @@ func helpWords(root *cobra.Command) []string {
 		}
 	}
 	for _, k := range kinds() {
-		for _, en := range k.entries {
+		for _, en := range k.entries() {
 			out = append(out, en.Name)
 		}
 	}

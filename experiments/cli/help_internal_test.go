@@ -16,6 +16,7 @@ import (
 
 	"github.com/gradlab/gradlab/experiments/config"
 	"github.com/gradlab/gradlab/experiments/store"
+	"github.com/gradlab/gradlab/internal/patience"
 )
 
 // What help says to try can be run.
@@ -26,7 +27,7 @@ func TestHelpNamesCommandsThatRun(t *testing.T) {
 		case "keys", "recipes", "studies", "data": // no values of their own; files
 			continue
 		}
-		for _, en := range k.entries {
+		for _, en := range k.entries() {
 			if k.name == "laws" && en.Name == "trace" || k.name == "models" && en.Name == "external" { // wants a file, a program
 				continue
 			}
@@ -91,6 +92,7 @@ func shown(t *testing.T) map[string][]string {
 // there, its filters are read, runs and sweeps resolve and can begin, and what only
 // tells something tells it.
 func TestEveryExampleOfHelp(t *testing.T) {
+	patience.Alone(t)
 	t.Chdir(t.TempDir())
 	rates := ""
 	for _, codec := range []string{"raw", "bf16", "feedback(topk(keep=0.01))", "qsgd(bits=4)"} {
@@ -190,6 +192,7 @@ func TestHelpShowsARecipe(t *testing.T) {
 
 // What is typed by habit is told where it belongs, wherever it is typed.
 func TestHabits(t *testing.T) {
+	patience.Alone(t)
 	for _, c := range []struct{ line, want string }{
 		{"run quickstart lr=0.1", "the learning rate is the schedule's: schedule=constant(lr=0.1)"},
 		{"run quickstart --lr 0.1", "schedule=constant(lr=0.1)"},

@@ -29,35 +29,35 @@ import (
 // kinds are the things there are, by the word that lists them.
 func kinds() []kind {
 	return []kind{
-		{"codecs", "codec, down_codec", compress.Families.Entries()},
-		{"optimizers", "optimizer, outer", sgd.Optimizers.Entries()},
-		{"schedules", "schedule", lrschedule.Specs.Entries()},
-		{"batch-schedules", "batch_schedule", lrschedule.Batches.Entries()},
-		{"side-schedules", "side_schedule", lrschedule.Sides.Entries()},
-		{"policies", "policy", staleness.Policies.Entries()},
-		{"correctors", "corrector", staleness.Correctors.Entries()},
-		{"topologies", "topology", collective.Topologies.Entries()},
-		{"graphs", "graph", collective.Graphs.Entries()},
-		{"placements", "placement", ps.Placements.Entries()},
-		{"modes", "mode", train.Modes.Entries()},
-		{"models", "model", nn.Models.Entries()},
-		{"profiles", "timing", profile.Profiles.Entries()},
-		{"laws", "device.law", timing.Laws.Entries()},
-		{"faults", "faults", nemesis.Faults.Entries()},
-		{"devices", "device", devices()},
-		{"clusters", "cluster", clusters()},
-		{"transports", "transport", transports()},
-		{"nodes", "node", nodes()},
-		{"data", "data", data.Sets.Entries()},
-		{"recipes", "gradlab run", recipes()},
-		{"studies", "gradlab reproduce", studies()},
-		{"keys", "key=value", keys()},
+		{"codecs", "codec, down_codec", compress.Families.Entries},
+		{"optimizers", "optimizer, outer", sgd.Optimizers.Entries},
+		{"schedules", "schedule", lrschedule.Specs.Entries},
+		{"batch-schedules", "batch_schedule", lrschedule.Batches.Entries},
+		{"side-schedules", "side_schedule", lrschedule.Sides.Entries},
+		{"policies", "policy", staleness.Policies.Entries},
+		{"correctors", "corrector", staleness.Correctors.Entries},
+		{"topologies", "topology", collective.Topologies.Entries},
+		{"graphs", "graph", collective.Graphs.Entries},
+		{"placements", "placement", ps.Placements.Entries},
+		{"modes", "mode", train.Modes.Entries},
+		{"models", "model", nn.Models.Entries},
+		{"profiles", "timing", profile.Profiles.Entries},
+		{"laws", "device.law", timing.Laws.Entries},
+		{"faults", "faults", nemesis.Faults.Entries},
+		{"devices", "device", devices},
+		{"clusters", "cluster", clusters},
+		{"transports", "transport", transports},
+		{"nodes", "node", nodes},
+		{"data", "data", data.Sets.Entries},
+		{"recipes", "gradlab run", recipes},
+		{"studies", "gradlab reproduce", studies},
+		{"keys", "key=value", keys},
 	}
 }
 
 type kind struct {
 	name, used string
-	entries    []registry.Entry
+	entries    func() []registry.Entry // reads files for some kinds
 }
 
 func recipes() []registry.Entry {
@@ -156,7 +156,7 @@ func (e *env) listCommand() *cobra.Command {
 			if asJSON {
 				out := map[string][]registry.Entry{}
 				for _, k := range all {
-					out[k.name] = k.entries
+					out[k.name] = k.entries()
 				}
 				enc := json.NewEncoder(e.out)
 				enc.SetIndent("", "  ")
@@ -168,7 +168,7 @@ func (e *env) listCommand() *cobra.Command {
 				}
 				fmt.Fprintf(e.out, "%s (%s)\n", k.name, k.used)
 				w := tabwriter.NewWriter(e.out, 0, 4, 2, ' ', 0)
-				for _, en := range k.entries {
+				for _, en := range k.entries() {
 					fmt.Fprintf(w, "  %s\t%s\n", en.Spec, en.About)
 					if len(args) == 1 {
 						for _, p := range en.Params {

@@ -10,11 +10,13 @@ import (
 
 	"github.com/gradlab/gradlab/experiments/cli"
 	"github.com/gradlab/gradlab/experiments/hardware"
+	"github.com/gradlab/gradlab/internal/patience"
 )
 
 // Help on a transport, a cluster or a device tells every value with its spread and source.
 func TestHelpTellsWhatWasMeasured(t *testing.T) {
 	t.Parallel()
+	patience.Alone(t)
 	tells := func(name string, want ...string) {
 		t.Helper()
 		var b bytes.Buffer

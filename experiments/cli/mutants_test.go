@@ -16,18 +16,22 @@ func TestMechanismsAreTakenOut(t *testing.T) {
 	t.Parallel()
 	patience.Virtual(t)
 	dir := t.TempDir()
-	for _, c := range []struct {
+	type asked struct {
 		args []string
 		code int
 		want string
-	}{
+	}
+	cases := []asked{
 		{[]string{"codec-error", "--without", "random choice"}, ExitFailed, "WITHOUT random choice"},
-		{[]string{"codec-error", "--mutants"}, ExitOK, "3 mechanisms taken out, 0 not noticed"},
-		{[]string{"codec-error", "--mutants", "--json"}, ExitOK, `"mechanism": "rotation"`},
 		{[]string{"codec-error", "--without", "random choices"}, ExitConfig, `did you mean "random choice"`},
 		{[]string{"codec-error", "ps-vs-ring", "--without", "latency"}, ExitConfig, "out of one study"},
 		{[]string{"codec-error", "--mutants", "--without", "rotation"}, ExitConfig, "out of one study"},
-	} {
+	}
+	if patience.Long {
+		cases = append(cases, asked{[]string{"codec-error", "--mutants"}, ExitOK, "3 mechanisms taken out, 0 not noticed"},
+			asked{[]string{"codec-error", "--mutants", "--json"}, ExitOK, `"mechanism": "rotation"`})
+	}
+	for _, c := range cases {
 		var out, err bytes.Buffer
 		code := Main(append([]string{"reproduce", "--quick", "--out", dir}, c.args...), &out, &err)
 		if all := out.String() + err.String(); code != c.code || !strings.Contains(all, c.want) {

@@ -53,7 +53,7 @@ func tinyImageNet(t *testing.T, train, val int) string {
 // reached.
 func TestRunPaperOnImageNet(t *testing.T) {
 	t.Parallel()
-	if testing.Short() {
+	if !patience.Long {
 		t.Skip("trains ResNet-50")
 	}
 	dir, out := tinyImageNet(t, 4, 2), t.TempDir()
@@ -133,7 +133,7 @@ func TestFormsOnTheCommandLine(t *testing.T) {
 func TestEveryProxyTakesAStep(t *testing.T) {
 	t.Parallel()
 	patience.Virtual(t)
-	if testing.Short() {
+	if !patience.Long {
 		t.Skip("trains 15 networks")
 	}
 	for name, batch := range map[string]int{

@@ -2,12 +2,12 @@ package cli_test
 
 import (
 	"os"
-	"os/exec"
 	"path/filepath"
 	"regexp"
 	"strings"
 	"testing"
 
+	"github.com/gradlab/gradlab/internal/patience"
 	"github.com/gradlab/gradlab/internal/program"
 )
 
@@ -15,16 +15,10 @@ import (
 // the program of docs/external.md.
 func TestPagesOfPyTorch(t *testing.T) {
 	t.Parallel()
-	exe := ""
-	for _, at := range []string{"python3", "/usr/bin/python3"} {
-		if exec.Command(at, "-c", "import torch").Run() == nil {
-			exe = at
-			break
-		}
+	if !patience.Long {
+		t.Skip("trains by PyTorch")
 	}
-	if exe == "" {
-		t.Skip("no python3 with torch")
-	}
+	exe := program.Python(t, "torch")
 	for page, command := range map[string]string{"from-pytorch.md": "gradlab sweep", "external.md": "gradlab run"} {
 		text, err := os.ReadFile("../../docs/" + page)
 		if err != nil {

@@ -7,10 +7,13 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
+
+	"github.com/gradlab/gradlab/internal/patience"
 )
 
 func TestSchedule(t *testing.T) {
 	t.Parallel()
+	patience.Alone(t)
 	plot := filepath.Join(t.TempDir(), "rates")
 	for _, c := range []struct {
 		args []string
@@ -62,6 +65,7 @@ func TestSchedule(t *testing.T) {
 // A batch schedule is made of the noise scale that a run measured, and a run takes it.
 func TestScheduleByNoise(t *testing.T) {
 	t.Parallel()
+	patience.Alone(t)
 	folder := t.TempDir()
 	says := func(code int, args ...string) string {
 		t.Helper()

@@ -27,8 +27,7 @@ a checkpoint, as Ctrl-C would.
   gradlab serve runs/quickstart --listen 127.0.0.1:9000
 
 It listens on loopback only; from elsewhere, forward the port (ssh -L). The address
-it prints ends in a token, without which it tells nothing. /metrics has the same
-figures for Prometheus, by Authorization: Bearer TOKEN. Ctrl-C ends it.`,
+it prints ends in a token, without which it tells nothing. Ctrl-C ends it.`,
 		RunE: func(cmd *cobra.Command, args []string) error {
 			if len(args) == 0 {
 				args = []string{"runs"}

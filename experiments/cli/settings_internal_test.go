@@ -9,6 +9,7 @@ import (
 	"testing"
 
 	"github.com/gradlab/gradlab/experiments/config"
+	"github.com/gradlab/gradlab/internal/patience"
 )
 
 // within runs the command line with a file of settings, "" for none, and variables.
@@ -34,6 +35,7 @@ func within(t *testing.T, file string, environ []string, args ...string) (code i
 // The command line is above variables, these above the recipe, it above the file, and
 // that above defaults.
 func TestSettingsPrecedence(t *testing.T) {
+	patience.Alone(t)
 	recipe := filepath.Join(t.TempDir(), "r.yaml")
 	if err := os.WriteFile(recipe, []byte("model: logistic\ndata: digits\nworkers: 2\nnet: sim\nsteps: 5\nepochs: 0\n"), 0o600); err != nil {
 		t.Fatal(err)
@@ -79,6 +81,7 @@ func TestSettingsPrecedence(t *testing.T) {
 // Flags likewise; a run is made where the file says, and made again from its record
 // without anything of the settings.
 func TestSettingsOfFlags(t *testing.T) {
+	patience.Alone(t)
 	dir := t.TempDir()
 	t.Chdir(dir)
 	file := "run: {out: fromfile, quiet: true, tag: \"a,b\"}\nruns: {out: fromfile}\nkeys: {steps: 4, epochs: 0, batch: 8, data: digits, model: logistic}\n"
@@ -125,6 +128,7 @@ func TestSettingsOfFlags(t *testing.T) {
 
 // What is wrong with settings is told with its place.
 func TestSettingsRefused(t *testing.T) {
+	patience.Alone(t)
 	for _, c := range []struct {
 		file    string
 		environ []string

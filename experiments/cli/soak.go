@@ -59,7 +59,7 @@ type soakFailure struct {
 func (e *env) soakCommand() *cobra.Command {
 	var o soakOptions
 	c := &cobra.Command{
-		Use:   "soak",
+		Use: "soak", Hidden: true, // for those who work on the engine: docs/faults.md
 		Short: "Random runs under random faults, and whether all promises hold",
 		Long: `Soak makes small runs of every mode on the virtual cluster, each from a seed, with
 random faults (gradlab list faults): deaths, pauses, partitions, bad links. After each

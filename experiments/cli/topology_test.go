@@ -6,10 +6,13 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
+
+	"github.com/gradlab/gradlab/internal/patience"
 )
 
 func TestTopologyAndGraph(t *testing.T) {
 	t.Parallel()
+	patience.Alone(t)
 	svg := filepath.Join(t.TempDir(), "t.svg")
 	for _, c := range []struct {
 		args []string
@@ -17,14 +20,18 @@ func TestTopologyAndGraph(t *testing.T) {
 		want string
 	}{
 		{[]string{"topology", "double_tree", "6", "1MB", "--svg", svg}, ExitOK, "→ double_tree"},
-		{[]string{"topology", "rings", "8", "64kB", "--per-host", "4", "--json"}, ExitOK, `"ranks_a_node": 4`},
-		{[]string{"topology", "rings"}, ExitConfig, "not 1 arguments"},
+		{[]string{"topology", "rings", "8", "64kB", "network.per_host=4", "--json"}, ExitOK, `"ranks_a_node": 4`},
+		{[]string{"topology", "rings"}, ExitConfig, "not 1 argument"},
 		{[]string{"topology", "rinks", "8", "64kB"}, ExitConfig, "ring"},
 		{[]string{"topology", "ring", "8", "many"}, ExitConfig, "64MB"},
-		{[]string{"topology", "ring", "8", "1MB", "--latency", "5"}, ExitConfig, "network.latency"},
-		{[]string{"graph", "one_peer", "8"}, ExitOK, "   1 │"},
-		{[]string{"graph", "ring", "1000"}, ExitOK, "1.32e-05"},
-		{[]string{"graph", "one_peer", "0"}, ExitConfig, "1 … 4096"},
+		{[]string{"topology", "ring", "8", "1MB", "network.latency=5"}, ExitConfig, "network.latency"},
+		{[]string{"topology", "ring", "8", "1MB", "batch=5"}, ExitConfig, "network.latency"},
+		{[]string{"topology", "ring", "8", "1MB", "topology=tree"}, ExitConfig, "is the first argument"},
+		{[]string{"topology", "one_peer", "8", "--json"}, ExitConfig, "a gossip graph has no flags"},
+		{[]string{"topology", "one_peer", "8"}, ExitOK, "   1 │"},
+		{[]string{"topology", "ring", "1000"}, ExitOK, "1.32e-05"},
+		{[]string{"topology", "one_peer", "0"}, ExitConfig, "want a number"},
+		{[]string{"topology", "one_peer", "5000"}, ExitConfig, "1 … 4096"},
 	} {
 		var out, err bytes.Buffer
 		if code := Main(c.args, &out, &err); code != c.code || !strings.Contains(out.String()+err.String(), c.want) {

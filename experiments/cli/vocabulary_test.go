@@ -9,12 +9,14 @@ import (
 	"github.com/spf13/viper"
 
 	"github.com/gradlab/gradlab/experiments/config"
+	"github.com/gradlab/gradlab/internal/patience"
 )
 
 // Everything that the page for people who come from PyTorch says is called so here
 // is a configuration that can be run, or a command that there is.
 func TestVocabulary(t *testing.T) {
 	t.Parallel()
+	patience.Alone(t)
 	page, err := os.ReadFile("../../docs/from-pytorch.md")
 	if err != nil {
 		t.Fatal(err)

@@ -293,7 +293,7 @@ func Core(effort int) (*hardware.CodecTable, error) {
 	b := sgd.Batch{X: newValues(batch * 3 * 32 * 32)[:batch*3*32*32], Y: make([]int32, batch), N: batch}
 	flops := 0.0
 	for _, x := range m.SpanFLOPs() {
-		flops += 3 * batch * x
+		flops += float64(3 * batch * x)
 	}
 	p := sgd.Pass{Params: make([]float32, m.Layout().Size()), Grad: make([]float32, m.Layout().Size()), Scratch: m.NewScratch(), Threads: 1}
 	m.Init(p.Params, 1)

@@ -37,7 +37,7 @@ func parseCodecTime(text string) (codecTime, error) {
 		return codecTime{table: CodecsFree}, nil
 	}
 	if rate, err := parseBandwidth(text); err == nil && rate >= 0 && !math.IsInf(rate, 0) {
-		if rate == 0 { // as it was written before there was a word for it
+		if rate == 0 {
 			return codecTime{table: CodecsFree}, nil
 		}
 		return codecTime{rate: rate}, nil
@@ -67,32 +67,6 @@ func (c codecTime) String() string {
 		return strconv.FormatFloat(c.times, 'g', -1, 64) + "x" + c.table
 	}
 	return c.table
-}
-
-// hashed is the text that stands for it in a configuration's hash: that of the
-// number it was before. Codecs were free by default then, so what is free has the
-// names it had.
-func (c codecTime) hashed() string {
-	if c.table == CodecsFree {
-		return ""
-	}
-	if c.rate > 0 {
-		return strconv.FormatFloat(c.rate, 'g', -1, 64)
-	}
-	return c.String()
-}
-
-// hashedCodecTime is device.codec in the configuration's hash. On real clocks it
-// says nothing.
-func (c Config) hashedCodecTime() string {
-	t, err := parseCodecTime(c.DeviceCodec)
-	switch {
-	case err != nil:
-		return c.DeviceCodec
-	case c.Net != "sim":
-		return ""
-	}
-	return t.hashed()
 }
 
 // bandwidthText words bytes a second without loss.

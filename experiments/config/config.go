@@ -18,6 +18,7 @@ import (
 	"go.yaml.in/yaml/v3"
 
 	"github.com/gradlab/gradlab/experiments/hardware"
+	"github.com/gradlab/gradlab/internal/portable"
 	"github.com/gradlab/gradlab/sgd/registry"
 	"github.com/gradlab/gradlab/sgd/train"
 )
@@ -196,9 +197,6 @@ func findKey(name string) (Key, bool) {
 
 // UnknownKey words the message for a key that does not exist.
 func UnknownKey(name string) error {
-	if r, was := findRetired(name); was {
-		return r.refusal("…")
-	}
 	if h := Hint(name); h != "" {
 		return fmt.Errorf("unknown key %q; %s", name, h)
 	}
@@ -214,9 +212,6 @@ func UnknownKey(name string) error {
 func (c *Config) Set(name, text string) error {
 	k, ok := findKey(strings.ToLower(name))
 	if !ok {
-		if r, was := findRetired(name); was {
-			return r.refusal(text)
-		}
 		return UnknownKey(name)
 	}
 	f := reflect.ValueOf(c).Elem().Field(k.field)
@@ -449,16 +444,13 @@ func (c Config) Map() map[string]any {
 
 // ParseConfig reads a resolved configuration, as a run's folder keeps it: keys
 // it does not have take their defaults, keys that are unknown here are returned
-// beside it, as text. Keys that are options of a mode now go into its text. Values
-// are not checked: what was once in range may not be.
+// beside it, as text. Values are not checked: what was once in range may not be.
 func ParseConfig(b []byte) (c Config, unknown map[string]string, err error) {
 	var keys map[string]any
 	if err := yaml.Unmarshal(b, &keys); err != nil {
 		return c, nil, err
 	}
-	Retire(keys)
 	c, unknown = Default(), map[string]string{}
-	c.DeviceCodec = CodecsFree // as it was before there was such a key
 	var errs []error
 	for name, v := range keys {
 		text := fmt.Sprint(v)
@@ -504,7 +496,7 @@ func parseScaled(text string, units ...string) (float64, error) {
 	scale := 1.0
 	if s != "" {
 		if i := strings.IndexByte("kMGTP", s[len(s)-1]); i >= 0 {
-			scale = math.Pow(1000, float64(i+1))
+			scale = portable.Pow(1000, float64(i+1))
 			s = strings.TrimSpace(s[:len(s)-1])
 		} else if s[len(s)-1] == 'K' {
 			scale, s = 1000, strings.TrimSpace(s[:len(s)-1])

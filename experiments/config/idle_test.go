@@ -7,6 +7,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/gradlab/gradlab/internal/patience"
 	"github.com/gradlab/gradlab/sgd/train"
 )
 
@@ -91,6 +92,9 @@ func TestModesHeedWhatTheyClaim(t *testing.T) {
 					t.Fatal(err)
 				}
 				for choice, list := range values {
+					if shown[choice] != "" && !patience.Long {
+						continue
+					}
 					for _, v := range list {
 						other := c
 						if err := other.Set(choice, v); err != nil {

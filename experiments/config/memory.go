@@ -21,7 +21,7 @@ func (c Config) Processes() bool { return c.Net == "grpc" || c.Net == "mpi" }
 func (c Config) leastMemory(j *train.Job) float64 {
 	params := 0.0
 	for _, s := range j.Model.Layout().Spans {
-		params += float64(s.Rows) * float64(s.Cols)
+		params += float64(float64(s.Rows) * float64(s.Cols))
 	}
 	vectors := 2.0
 	if !c.Processes() { // there each has its own
@@ -31,7 +31,7 @@ func (c Config) leastMemory(j *train.Job) float64 {
 	if j.Data.Train != nil {
 		batch = float64(j.Batch) * float64(j.Data.Train.Shape().Len())
 	}
-	return 4 * (vectors*params + batch)
+	return 4 * (float64(vectors*params) + batch)
 }
 
 // fits refuses a run that needs more memory than the machine, or what this process is

@@ -131,7 +131,6 @@ func parseRecipe(name, file string, b []byte, chain []string) (*Recipe, error) {
 	if root.Kind != yaml.MappingNode {
 		return nil, fmt.Errorf("%s:%d: want keys and values at the top", file, root.Line)
 	}
-	retireKept(root)
 	r, errs := readRecipe(name, file, root, false)
 	var base *Recipe
 	if n := valueOf(root, "base"); n != nil {

@@ -9,6 +9,7 @@ import (
 	"github.com/gradlab/gradlab/compress"
 	"github.com/gradlab/gradlab/experiments/coding"
 	"github.com/gradlab/gradlab/experiments/hardware"
+	"github.com/gradlab/gradlab/internal/portable"
 	"github.com/gradlab/gradlab/sgd/train"
 )
 
@@ -247,7 +248,7 @@ func (s *Spread) Draw(quantiles []float64) (c Config, factor float64, err error)
 		t.times /= hardware.Parameter{Times: s.codec.times}.At(1, quantiles[len(s.keys)+1])
 		c.DeviceCodec = t.String()
 	}
-	site := hardware.Parameter{Times: math.Exp(s.site)}
+	site := hardware.Parameter{Times: portable.Exp(s.site)}
 	return c, site.At(1, quantiles[len(s.keys)]), nil
 }
 

@@ -6,8 +6,6 @@ import (
 	"reflect"
 	"strconv"
 	"strings"
-
-	"github.com/gradlab/gradlab/sgd/registry"
 )
 
 // Show is a key's value the way people write it, with its unit: 1Gbps where Get
@@ -58,31 +56,6 @@ func scaled(x float64) string {
 		x, prefix = x/1000, string(p)
 	}
 	return strconv.FormatFloat(x, 'g', 12, 64) + prefix
-}
-
-// ShowName writes the name of a run with the units of its keys, as Runs does now:
-// earlier versions wrote "network.bandwidth=1.25e+08".
-func ShowName(name string) string {
-	if !strings.Contains(name, "=") {
-		return name
-	}
-	parts := registry.SplitTop(name)
-	changed := false
-	for i, p := range parts {
-		key, value, ok := strings.Cut(p, "=")
-		k, known := findKey(key)
-		if unit := k.tag.Get("unit"); !ok || !known || unit == "" {
-			continue
-		}
-		var c Config
-		if c.Set(key, value) == nil && c.Get(key) == value && c.Show(key) != value {
-			parts[i], changed = key+"="+c.Show(key), true
-		}
-	}
-	if !changed { // a variant's own name may have any commas and spaces
-		return name
-	}
-	return strings.Join(parts, ",")
 }
 
 // ParseBytes reads a length with a decimal prefix: 4096, 64MB, 1.5GB.

@@ -53,22 +53,3 @@ func TestShownValuesAreReadAgain(t *testing.T) {
 		}
 	})
 }
-
-func TestShowName(t *testing.T) {
-	t.Parallel()
-	for old, want := range map[string]string{
-		"network.bandwidth=1.25e+08":                                        "network.bandwidth=1Gbps",
-		"codec=topk(keep=0.1,index=rice),network.bandwidth=1.25e+09,seed=2": "codec=topk(keep=0.1,index=rice),network.bandwidth=10Gbps,seed=2",
-		"device.flops=1e+11":                                                "device.flops=100GFLOPS",
-		"network.bandwidth=1Gbps":                                           "network.bandwidth=1Gbps",
-		"":                                                                  "",
-		"local SGD, H = 8":                                                  "local SGD, H = 8",
-		"a ,  b,lr=1.25e+08":                                                "a ,  b,lr=1.25e+08",
-		"network.bandwidth=fast,x=1":                                        "network.bandwidth=fast,x=1",
-		"fixed,network.latency=50µs":                                        "fixed,network.latency=50µs",
-	} {
-		if got := ShowName(old); got != want {
-			t.Errorf("%q is shown as %q, want %q", old, got, want)
-		}
-	}
-}

@@ -9,6 +9,7 @@ import (
 	"strconv"
 	"strings"
 
+	"github.com/gradlab/gradlab/internal/portable"
 	"github.com/gradlab/gradlab/sgd/registry"
 )
 
@@ -183,8 +184,8 @@ var makers = map[string]func(args []string) ([]string, error){
 		if !(step > 0) || x[1] < x[0] {
 			return nil, errors.New("want a step above 0 and an end that is not below the beginning")
 		}
-		n := math.Floor((x[1]-x[0])/step*(1+1e-12) + 1e-9)
-		return spaced(n+1, func(i float64) float64 { return x[0] + i*step })
+		n := math.Floor(float64((x[1]-x[0])/step*(1+1e-12)) + 1e-9)
+		return spaced(n+1, func(i float64) float64 { return x[0] + float64(i*step) })
 	},
 	"lin": func(args []string) ([]string, error) {
 		x, err := floats(args, "lin(from,to,count)", 3, 3)
@@ -204,7 +205,7 @@ var makers = map[string]func(args []string) ([]string, error){
 		if !(x[0] > 0) || x[1] < x[0] {
 			return nil, errors.New("want a beginning above 0 and an end that is not below it")
 		}
-		return spaced(math.Floor(math.Log2(x[1]/x[0])+1e-9)+1, func(i float64) float64 { return x[0] * math.Exp2(i) })
+		return spaced(math.Floor(portable.Log2(x[1]/x[0])+1e-9)+1, func(i float64) float64 { return x[0] * portable.Exp2(i) })
 	},
 	"log": func(args []string) ([]string, error) {
 		x, err := floats(args, "log(from,to,count)", 3, 3)
@@ -214,7 +215,7 @@ var makers = map[string]func(args []string) ([]string, error){
 		if !(x[0] > 0) || !(x[1] > 0) || x[2] < 2 || x[2] != math.Trunc(x[2]) {
 			return nil, errors.New("want two numbers above 0 and a count of at least 2")
 		}
-		return spaced(x[2], func(i float64) float64 { return x[0] * math.Pow(x[1]/x[0], i/(x[2]-1)) })
+		return spaced(x[2], func(i float64) float64 { return x[0] * portable.Pow(x[1]/x[0], i/(x[2]-1)) })
 	},
 }
 

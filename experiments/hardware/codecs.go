@@ -63,7 +63,7 @@ func (r *CodecRate) Seconds(n int, decode bool) float64 {
 	if n <= 0 || len(per) == 0 {
 		return 0
 	}
-	at := func(i int) float64 { return per[i] * float64(r.Elements[i]) }
+	at := func(i int) float64 { return float64(per[i] * float64(r.Elements[i])) }
 	i, exact := slices.BinarySearch(r.Elements, n)
 	ns := 0.0
 	switch last := len(per) - 1; {

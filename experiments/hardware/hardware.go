@@ -55,7 +55,7 @@ func (d *Device) FLOPS(p *profile.Profile) (flops float64, known bool) {
 	sum, n := 0.0, 0
 	for _, name := range slices.Sorted(maps.Keys(d.Rates)) { // sums depend on their order
 		if s, err := profile.Profiles.Parse(name); err == nil {
-			sum += 6 * d.Rates[name].Rate * s.Profile().ForwardMACs()
+			sum += float64(6 * d.Rates[name].Rate * s.Profile().ForwardMACs())
 			n++
 		}
 	}

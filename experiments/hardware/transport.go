@@ -3,6 +3,8 @@ package hardware
 import (
 	"fmt"
 	"math"
+
+	"github.com/gradlab/gradlab/internal/portable"
 )
 
 // Transport is how software moves bytes between processes, and how much longer the
@@ -32,11 +34,11 @@ type Parameter struct {
 // At is the value of the parameter at a quantile between 0 and 1, where its middle is
 // middle: lognormal for Times, normal for Plus.
 func (p Parameter) At(middle, quantile float64) float64 {
-	z := math.Sqrt2 * math.Erfinv(2*quantile-1) // of a standard normal distribution
+	z := math.Sqrt2 * portable.Erfinv(2*quantile-1) // of a standard normal distribution
 	if p.Times > 0 {
-		return middle * math.Exp(z*math.Log(p.Times))
+		return middle * portable.Exp(z*portable.Log(p.Times))
 	}
-	return middle + z*p.Plus
+	return middle + float64(z*p.Plus)
 }
 
 // Unknown is the transport, and the node, for those who do not know theirs: the middle of

@@ -180,7 +180,7 @@ func (s *server) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 
 func runs(t *testing.T) []*store.Run {
 	t.Helper()
-	all, err := store.Find("../store/testdata/schema2/quickstart")
+	all, err := store.Find("../store/testdata/runs/quickstart")
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -9,6 +9,9 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
+
+	"github.com/gradlab/gradlab/internal/patience"
+	programs "github.com/gradlab/gradlab/internal/program"
 )
 
 // committed are the notebooks of the repository, by path.
@@ -99,20 +102,14 @@ print(sum(len(c.get("outputs", [])) for c in nb.cells), "outputs")
 
 // Where there are GoNB and Jupyter's client, notebooks run in the kernel itself.
 func TestNotebooksUnderGoNB(t *testing.T) {
-	if testing.Short() {
+	if !patience.Long {
 		t.Skip("builds every cell")
 	}
 	gonb, err := exec.LookPath("gonb")
 	if err != nil {
 		t.Skip("no gonb: go install github.com/janpfeifer/gonb@latest")
 	}
-	python := "python3"
-	if exec.Command(python, "-c", "import nbclient").Run() != nil {
-		python = "/usr/bin/python3"
-	}
-	if err := exec.Command(python, "-c", "import nbclient").Run(); err != nil {
-		t.Skip("no python3 with nbclient")
-	}
+	python := programs.Python(t, "nbclient")
 	data := t.TempDir()
 	spec, err := json.Marshal(map[string]any{"argv": []string{gonb, "--kernel", "{connection_file}"}, "display_name": "Go (gonb)", "language": "go", "interrupt_mode": "message"})
 	if err != nil {

@@ -9,6 +9,8 @@ import (
 	"strings"
 	"testing"
 	"time"
+
+	"github.com/gradlab/gradlab/internal/patience"
 )
 
 func cells(t *testing.T, sources ...string) *Notebook {
@@ -101,7 +103,7 @@ func TestProgram(t *testing.T) {
 }
 
 func TestRunner(t *testing.T) {
-	if testing.Short() {
+	if !patience.Long {
 		t.Skip("builds a program")
 	}
 	show := `import (

@@ -1,8 +1,9 @@
 package progress
 
 import (
-	"math"
 	"time"
+
+	"github.com/gradlab/gradlab/internal/portable"
 )
 
 const (
@@ -37,8 +38,8 @@ func (m *meter) add(now time.Time, count float64) {
 	if m.n++; m.n == 1 { // includes what came before the work
 		m.early = [2]float64{gain, dt}
 	} else {
-		fade := math.Exp(-dt / memory)
-		m.gain, m.span = fade*m.gain+gain, fade*m.span+dt
+		fade := portable.Exp(-dt / memory)
+		m.gain, m.span = float64(fade*m.gain)+gain, float64(fade*m.span)+dt
 	}
 	if m.rate = m.gain / m.span; m.span < settle {
 		m.rate = (m.early[0] + m.gain) / (m.early[1] + m.span)

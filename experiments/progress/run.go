@@ -160,4 +160,4 @@ func (r *Run) show() (done float64, fields []string) {
 }
 
 // percent is rounded down: 100 means all.
-func percent(done float64) int { return int(math.Floor(100*min(max(done, 0), 1) + 1e-9)) }
+func percent(done float64) int { return int(math.Floor(float64(100*min(max(done, 0), 1)) + 1e-9)) }

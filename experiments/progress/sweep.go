@@ -113,7 +113,7 @@ func (s *Sweep) show() (done float64, fields []string) {
 	defer s.mu.Unlock()
 	made := s.made
 	for j := range s.running {
-		made += j.share * j.weight
+		made += float64(j.share * j.weight)
 	}
 	if s.weight > 0 {
 		done = made / s.weight

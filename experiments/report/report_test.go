@@ -19,6 +19,7 @@ import (
 	"github.com/gradlab/gradlab/experiments/figure"
 	"github.com/gradlab/gradlab/experiments/stats"
 	"github.com/gradlab/gradlab/experiments/store"
+	"github.com/gradlab/gradlab/internal/patience"
 	"github.com/gradlab/gradlab/sgd/train"
 )
 
@@ -34,7 +35,7 @@ func TestMain(m *testing.M) {
 		fmt.Fprintln(os.Stderr, err)
 		os.Exit(1)
 	}
-	code := m.Run()
+	code := patience.Main(m)
 	os.RemoveAll(dir)
 	os.Exit(code)
 }

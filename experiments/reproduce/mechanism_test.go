@@ -9,6 +9,7 @@ import (
 
 	"github.com/gradlab/gradlab/experiments"
 	"github.com/gradlab/gradlab/experiments/config"
+	"github.com/gradlab/gradlab/internal/patience"
 )
 
 // Every study names what it is about, in words of their own, and says what is done in
@@ -75,7 +76,7 @@ func TestStudiesTurnRed(t *testing.T) {
 			continue
 		}
 		t.Run(name, func(t *testing.T) {
-			if testing.Short() {
+			if !patience.Long {
 				t.Skip("takes seconds")
 			}
 			t.Parallel()

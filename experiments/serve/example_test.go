@@ -10,7 +10,7 @@ import (
 // The server is a handler: it can be mounted anywhere, and answers on loopback
 // hosts only.
 func Example() {
-	w := serve.NewWatch("../store/testdata/schema2")
+	w := serve.NewWatch("../store/testdata/runs")
 	w.Refresh()
 	s := serve.New(w, "token")
 	for _, host := range []string{"localhost:7788", "example.com"} {

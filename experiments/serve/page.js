@@ -15,7 +15,7 @@ if (given) {
 }
 const token = sessionStorage.getItem("token") ?? "";
 const known = { headers: { "X-Gradlab-Token": token } };
-for (const id of ["report", "metrics"]) $(id).href += "?token=" + encodeURIComponent(token);
+$("report").href += "?token=" + encodeURIComponent(token);
 
 function element(tag, text, kind) {
   const e = document.createElement(tag);

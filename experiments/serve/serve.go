@@ -1,6 +1,6 @@
 // Package serve shows running and finished runs in a browser, as they go: a
 // table of all of them, curves of those chosen, ranks, staleness, a button that
-// stops a run, the report of the finished ones, and figures for Prometheus.
+// stops a run, and the report of the finished ones.
 //
 // It is meant for one's own machine and oneself. It answers only requests that name a
 // loopback host, which keeps pages of other sites out, and tells and changes nothing
@@ -15,7 +15,6 @@
 //	GET  /api/events          rows as they change, as server-sent events
 //	POST /api/runs/KEY/stop   stops a run after a checkpoint; wants the token in a header
 //	GET  /report              the report of the runs that are done
-//	GET  /metrics             for Prometheus
 package serve
 
 import (
@@ -31,8 +30,6 @@ import (
 	"strings"
 	"sync"
 	"time"
-
-	"github.com/prometheus/client_golang/prometheus/promhttp"
 
 	"github.com/gradlab/gradlab/experiments"
 	"github.com/gradlab/gradlab/experiments/report"
@@ -64,7 +61,6 @@ func New(w *Watch, token string) *Server {
 	told("/api/figures", http.HandlerFunc(s.figures))
 	told("/api/events", http.HandlerFunc(s.events))
 	told("/report", http.HandlerFunc(s.report))
-	told("/metrics", promhttp.HandlerFor(metrics(w), promhttp.HandlerOpts{}))
 	return s
 }
 

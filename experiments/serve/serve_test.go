@@ -132,25 +132,6 @@ func TestCurveOfAResumedRun(t *testing.T) {
 	}
 }
 
-func TestMetrics(t *testing.T) {
-	_, _, s := finished(t)
-	code, body := get(t, s.URL+"/metrics")
-	if code != http.StatusOK {
-		t.Fatal(code)
-	}
-	row := fetch[[]Row](t, s.URL+"/api/runs")[0]
-	for _, want := range []string{
-		fmt.Sprintf(`gradlab_run_updates{name="codec=sign",recipe="test",run=%q} 20`, row.Key),
-		fmt.Sprintf(`gradlab_run_state{name="codec=sign",recipe="test",run=%q,state="done"} 1`, row.Key),
-		fmt.Sprintf(`gradlab_run_accuracy{name="codec=sign",recipe="test",run=%q} %v`, row.Key, *row.Accuracy),
-		"# TYPE gradlab_run_training_loss gauge",
-	} {
-		if !strings.Contains(body, want) {
-			t.Errorf("no line %s in\n%s", want, body)
-		}
-	}
-}
-
 // Nothing that a request names reaches the file system, and other sites, other
 // hosts and other methods are refused.
 func TestHostileRequests(t *testing.T) {
@@ -233,7 +214,7 @@ func TestTokenForEverything(t *testing.T) {
 			t.Errorf("%s without the token: %d", path, code)
 		}
 	}
-	for _, path := range []string{"/api/runs", "/api/runs/" + key, "/api/figures?run=" + key, "/api/events", "/report", "/metrics"} {
+	for _, path := range []string{"/api/runs", "/api/runs/" + key, "/api/figures?run=" + key, "/api/events", "/report"} {
 		for header, value := range map[string]string{"": "", "X-Gradlab-Token": "guess", "Authorization": "Bearer guess"} {
 			if code, body, _ := ask(path, header, value); code != http.StatusForbidden || strings.Contains(body, key) {
 				t.Errorf("%s with %s %q: %d", path, header, value, code)
@@ -317,7 +298,7 @@ func TestLiveRun(t *testing.T) {
 		last = row.Step
 		if d := fetch[Detail](t, s.URL+"/api/runs/"+row.Key); row.State == "running" && row.Accuracy != nil && len(d.Workers) > 0 && !asked {
 			asked = true
-			told(t, s.URL, row.Key, d.Workers)
+			told(t, d.Workers)
 			if code := stop(t, s.URL, row.Key, "secret"); code != http.StatusAccepted {
 				t.Fatalf("stop: %d", code)
 			}
@@ -334,8 +315,8 @@ func TestLiveRun(t *testing.T) {
 	}
 }
 
-// told checks what workers of a running run tell, in the page and to Prometheus.
-func told(t *testing.T, url, key string, workers []Worker) {
+// told checks what workers of a running run tell, in the page.
+func told(t *testing.T, workers []Worker) {
 	t.Helper()
 	for i, w := range workers {
 		sum := 0.0
@@ -344,16 +325,6 @@ func told(t *testing.T, url, key string, workers []Worker) {
 		}
 		if w.Rank != i || w.Step == 0 || math.Abs(sum-1) > 1e-9 || w.State != train.StateComputing && w.State != train.StateWaiting {
 			t.Errorf("%+v", w)
-		}
-	}
-	_, body := get(t, url+"/metrics")
-	for _, want := range []string{
-		fmt.Sprintf(`gradlab_worker_steps{name="",recipe="test",run=%q,worker="1"}`, key),
-		fmt.Sprintf(`gradlab_worker_time_share{name="",part="wire",recipe="test",run=%q,worker="0"}`, key),
-		fmt.Sprintf(`gradlab_worker_state{name="",recipe="test",run=%q,state=%q,worker="0"} 1`, key, workers[0].State),
-	} {
-		if !strings.Contains(body, want) {
-			t.Errorf("no line %s in\n%s", want, body)
 		}
 	}
 }
@@ -408,7 +379,7 @@ func TestReportIsDrawnOnce(t *testing.T) {
 func hundreds(tb testing.TB, n int) (dir string, add func(i int)) {
 	tb.Helper()
 	dir = tb.TempDir()
-	from := "../store/testdata/schema2/quickstart/codec=raw,seed=1-3ae954"
+	from := "../store/testdata/runs/quickstart/codec=raw,seed=1-96cc7a"
 	add = func(i int) {
 		if err := os.CopyFS(filepath.Join(dir, "sweep", fmt.Sprintf("run-%03d-3ae954", i)), os.DirFS(from)); err != nil {
 			tb.Fatal(err)

@@ -20,7 +20,7 @@ import (
 
 func TestTablesFitTheTerminal(t *testing.T) {
 	t.Parallel()
-	runs := find(t, "schema2")
+	runs := find(t)
 	var fields []Field
 	for _, n := range []string{"id", "recipe", "run", "state", "accuracy", "loss", "bytes", "seconds", "started"} {
 		f, err := FieldNamed(n)
@@ -51,7 +51,7 @@ func compared(t *testing.T) *Comparison {
 	if err != nil {
 		t.Fatal(err)
 	}
-	gs := Groups(filtered(t, find(t, "schema2"), "mode=reduce", "state=done"))
+	gs := Groups(filtered(t, find(t), "mode=reduce", "state=done"))
 	c, err := Compare(gs, 0, acc, train.Goal{Value: 0.8})
 	if err != nil {
 		t.Fatal(err)
@@ -92,7 +92,7 @@ func TestCompareTellsFailures(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	runs := filtered(t, find(t, "schema2"), "mode=reduce", "state=done")
+	runs := filtered(t, find(t), "mode=reduce", "state=done")
 	fail := func(r *Run, seed uint64) *Run {
 		f := *r
 		f.Config.Seed, f.State, f.Result, f.Step, f.Error, f.Folder = seed, Failed, nil, 7, "worker 1: fc1.weight has NaN\nand more", t.TempDir()
@@ -131,7 +131,7 @@ func TestCompareByTheTargetAskedFor(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	gs := Groups(filtered(t, find(t, "schema2"), "mode=reduce", "state=done"))
+	gs := Groups(filtered(t, find(t), "mode=reduce", "state=done"))
 	for _, target := range []float64{0.3, 0.6} {
 		c, err := Compare(gs, 0, f, train.Goal{Value: target})
 		if err != nil {
@@ -155,7 +155,7 @@ func TestCompareByTheTargetAskedFor(t *testing.T) {
 
 func TestDiff(t *testing.T) {
 	t.Parallel()
-	runs := filtered(t, find(t, "schema2"), "mode=reduce", "seed=1", "state=done")
+	runs := filtered(t, find(t), "mode=reduce", "seed=1", "state=done")
 	d := Diff(runs[0], runs[1])
 	if d.Rows[0][0] != "codec" || d.Rows[0][1] != "raw" || d.Rows[0][2] != "feedback(topk(keep=0.01))" {
 		t.Errorf("%v", d.Rows)
@@ -167,7 +167,7 @@ func TestDiff(t *testing.T) {
 
 func TestSelect(t *testing.T) {
 	t.Parallel()
-	base := "testdata/schema2"
+	base := "testdata/runs"
 	for _, c := range []struct {
 		args string
 		want int
@@ -175,10 +175,10 @@ func TestSelect(t *testing.T) {
 	}{
 		{"", 6, ""},
 		{"codec=raw", 2, ""},
-		{"testdata/schema1", 5, ""},
-		{"testdata/schema1 testdata/schema2 state=done", 10, ""},
-		{"3ae954 92a7", 2, ""},
-		{"3ae954 codec~topk", 0, ""},
+		{"testdata/runs", 6, ""},
+		{"testdata/runs/quickstart/torn testdata/runs state=done", 5, ""},
+		{"96cc7a d639", 2, ""},
+		{"96cc7a codec~topk", 0, ""},
 		{"abcdef", 0, "no run"},
 		{"nowhere/else", 0, "is no folder"},
 		{"acuracy>1", 0, `did you mean "accuracy"`},
@@ -196,7 +196,7 @@ func TestSelect(t *testing.T) {
 // What is exported reads back as it was, by another reader of the format.
 func TestExport(t *testing.T) {
 	t.Parallel()
-	runs := find(t, "schema2")
+	runs := find(t)
 	for _, rows := range []string{"runs", "evals", "progress"} {
 		f, err := Export(runs, rows)
 		if err != nil {

@@ -11,7 +11,7 @@ import (
 
 // Runs below a folder, filtered, grouped over their seeds and compared.
 func Example() {
-	runs, err := store.Find("testdata/schema2")
+	runs, err := store.Find("testdata/runs")
 	if err != nil {
 		panic(err)
 	}

@@ -13,7 +13,7 @@ import (
 func TestSeen(t *testing.T) {
 	t.Parallel()
 	dir := filepath.Join(t.TempDir(), "runs")
-	if err := os.CopyFS(dir, os.DirFS("testdata/schema2")); err != nil {
+	if err := os.CopyFS(dir, os.DirFS("testdata/runs")); err != nil {
 		t.Fatal(err)
 	}
 	first, err := Find(dir)

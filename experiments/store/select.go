@@ -10,8 +10,8 @@ import (
 )
 
 // Select finds the runs that arguments of a command line name, in any order:
-// folders that hold runs, ids or beginnings of them (those of earlier schemas
-// too), and filters, which all must hold. Without a folder, it looks in base. A folder that cannot be read does
+// folders that hold runs, ids or beginnings of them, and filters, which all must hold.
+// Without a folder, it looks in base. A folder that cannot be read does
 // not hide the others; its error comes beside the runs.
 func Select(base string, args []string, now time.Time) ([]*Run, error) {
 	var folders, ids []string
@@ -65,7 +65,5 @@ func Select(base string, args []string, now time.Time) ([]*Run, error) {
 	return Filter(runs, conditions...), unreadable
 }
 
-// named reports whether the beginning of an id is the run's, as it is today or was.
-func (r *Run) named(id string) bool {
-	return strings.HasPrefix(r.ID, id) || strings.HasPrefix(r.Was, id)
-}
+// named reports whether the beginning of an id is the run's.
+func (r *Run) named(id string) bool { return strings.HasPrefix(r.ID, id) }

@@ -1,6 +1,5 @@
 // Package store reads run folders: finds them, filters them by any key, groups
-// repeats over seeds, and writes tables and exports. It reads the folders of
-// every schema version ([experiments.Schema] says what differs) and writes none.
+// repeats over seeds, and writes tables and exports. It writes no folders.
 //
 //	runs, err := store.Find("runs")                     // every run at or below a folder
 //	topk, err := store.ParseCondition("codec~topk", now)
@@ -48,7 +47,6 @@ type Run struct {
 	Recipe  string
 	Name    string // variant and axis values
 	ID      string // hash of the configuration, as [config.Config.Hash] gives it today
-	Was     string // the hash by which an earlier schema knew it, if that is another
 	State   string
 	Step    int // of the last report
 	Error   string
@@ -68,16 +66,13 @@ func Open(path string) (*Run, error) {
 	if err := readJSON(filepath.Join(path, "status.json"), &s); err != nil {
 		return nil, fmt.Errorf("%s is no run folder: %w", path, err)
 	}
-	if s.Schema > experiments.Schema {
-		return nil, fmt.Errorf("%s was written by a later gradlab (schema %d, this one reads up to %d); update gradlab to read it", path, s.Schema, experiments.Schema)
+	if err := s.Check(path); err != nil {
+		return nil, err
 	}
-	r.Schema, r.Recipe, r.Name, r.State = max(1, s.Schema), s.Recipe, config.ShowName(s.Run), s.State
+	r.Schema, r.Recipe, r.Name, r.State = s.Schema, s.Recipe, s.Run, s.State
 	r.Step, r.Error, r.Started, r.Updated = s.Step, s.Error, s.Started, s.Updated
 	if err := r.readConfig(); err != nil {
 		return nil, err
-	}
-	if s.Hash != r.ID {
-		r.Was = s.Hash
 	}
 	_ = readJSON(filepath.Join(path, "env.json"), &r.Env)
 	r.About, _ = experiments.ReadAbout(path)
@@ -90,7 +85,6 @@ func Open(path string) (*Run, error) {
 	switch err := readJSON(filepath.Join(path, "result.json"), &res); {
 	case err == nil:
 		r.Result = &res
-		res.Name = config.ShowName(res.Name)
 	case !errors.Is(err, fs.ErrNotExist):
 		return nil, err
 	}

@@ -14,10 +14,10 @@ import (
 	"github.com/gradlab/gradlab/experiments/config"
 )
 
-// find reads test folders; each schema's folder was written by a gradlab of that time.
-func find(t *testing.T, schema string) []*Run {
+// find reads test folders: five runs, and one that was killed.
+func find(t *testing.T) []*Run {
 	t.Helper()
-	runs, err := Find(filepath.Join("testdata", schema))
+	runs, err := Find(filepath.Join("testdata", "runs"))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -36,66 +36,53 @@ func filtered(t *testing.T, runs []*Run, conditions ...string) []*Run {
 	return runs
 }
 
-func TestEverySchemaStaysReadable(t *testing.T) {
+func TestOpen(t *testing.T) {
 	t.Parallel()
-	for schema := 1; schema <= experiments.Schema; schema++ {
-		name := "schema" + string(rune('0'+schema))
-		runs := filtered(t, find(t, name), "state=done")
-		if len(runs) != 5 {
-			t.Fatalf("%s: %d runs, want 5", name, len(runs))
-		}
-		for _, r := range runs {
-			if r.Schema != schema || r.Recipe != "quickstart" || r.State != Done || r.Started.IsZero() || r.Result == nil {
-				t.Errorf("%s: %+v", name, r)
-			}
-			if r.Config.Workers != 2 || r.Config.Steps != 30 || r.Result.Steps != 30 || r.Result.Accuracy < 0.5 {
-				t.Errorf("%s: %d workers, %d of %d steps, accuracy %v", r.Folder, r.Config.Workers, r.Result.Steps, r.Config.Steps, r.Result.Accuracy)
-			}
-			c, err := r.Metrics()
-			if err != nil || len(c.Progress) == 0 || len(c.Evals) != 3 || c.Evals[2].Accuracy != r.Result.Accuracy {
-				t.Errorf("%s: %d reports, %d evaluations, %v", r.Folder, len(c.Progress), len(c.Evals), err)
-			}
-			ranks, err := r.Ranks()
-			if want := 2; err != nil || len(ranks) != want && r.Config.Mode == "reduce" {
-				t.Errorf("%s: %d ranks, %v", r.Folder, len(ranks), err)
-			}
-		}
+	runs := filtered(t, find(t), "state=done")
+	if len(runs) != 5 {
+		t.Fatalf("%d runs, want 5", len(runs))
 	}
-	// The same configurations have the same names, whoever wrote the folder.
-	named := map[string]string{}
-	for _, r := range find(t, "schema1") {
-		named[r.ID] = r.Name
-	}
-	for _, r := range filtered(t, append(find(t, "schema2"), find(t, "schema3")...), "state=done") {
-		if name, ok := named[r.ID]; !ok || name != r.Name {
-			t.Errorf("%s is %s %s, which schema1 calls %q", r.Folder, r.ID, r.Name, name)
+	for _, r := range runs {
+		if r.Schema != experiments.Schema || r.Recipe != "quickstart" || r.State != Done || r.Started.IsZero() || r.Result == nil {
+			t.Errorf("%s: %+v", r.Folder, r)
 		}
-		// A run is found by the name of old, which its folder ends in, as well.
-		old := r.Folder[strings.LastIndexByte(r.Folder, '-')+1:]
-		if found, err := Select("testdata/schema"+string(rune('0'+r.Schema)), []string{old}, time.Now()); err != nil || len(found) != 1 || found[0].Folder != r.Folder {
-			t.Errorf("%s finds %d runs: %v", old, len(found), err)
+		if r.Config.Workers != 2 || r.Config.Steps != 30 || r.Result.Steps != 30 || r.Result.Accuracy < 0.5 {
+			t.Errorf("%s: %d workers, %d of %d steps, accuracy %v", r.Folder, r.Config.Workers, r.Result.Steps, r.Config.Steps, r.Result.Accuracy)
+		}
+		c, err := r.Metrics()
+		if err != nil || len(c.Progress) == 0 || len(c.Evals) != 3 || c.Evals[2].Accuracy != r.Result.Accuracy {
+			t.Errorf("%s: %d reports, %d evaluations, %v", r.Folder, len(c.Progress), len(c.Evals), err)
+		}
+		if ranks, err := r.Ranks(); err != nil || len(ranks) != 2 && r.Config.Mode == "reduce" {
+			t.Errorf("%s: %d ranks, %v", r.Folder, len(ranks), err)
+		}
+		id := r.Folder[strings.LastIndexByte(r.Folder, '-')+1:]
+		if found, err := Select("testdata/runs", []string{id}, time.Now()); err != nil || len(found) != 1 || found[0].Folder != r.Folder || !strings.HasPrefix(r.ID, id) {
+			t.Errorf("%s finds %d runs: %v", id, len(found), err)
 		}
 	}
 }
 
-func TestTheRunsOfLaterVersionsAreRefused(t *testing.T) {
+func TestTheRunsOfOtherVersionsAreRefused(t *testing.T) {
 	t.Parallel()
 	dir := t.TempDir()
-	if err := os.WriteFile(filepath.Join(dir, "status.json"), []byte(`{"schema": 99, "state": "done"}`), 0o644); err != nil {
-		t.Fatal(err)
-	}
-	if _, err := Open(dir); err == nil || !strings.Contains(err.Error(), "update gradlab") {
-		t.Error(err)
-	}
-	runs, err := Find(dir, filepath.Join("testdata", "schema1"))
-	if len(runs) != 5 || err == nil {
-		t.Errorf("%d runs beside one that cannot be read, %v", len(runs), err)
+	for _, schema := range []string{`"schema": 99, `, ""} {
+		if err := os.WriteFile(filepath.Join(dir, "status.json"), []byte("{"+schema+`"state": "done"}`), 0o644); err != nil {
+			t.Fatal(err)
+		}
+		if _, err := Open(dir); err == nil || !strings.Contains(err.Error(), "another gradlab") {
+			t.Error(err)
+		}
+		runs, err := Find(dir, filepath.Join("testdata", "runs"))
+		if len(runs) != 6 || err == nil {
+			t.Errorf("%d runs beside one that cannot be read, %v", len(runs), err)
+		}
 	}
 }
 
 func TestARunThatWasKilled(t *testing.T) {
 	t.Parallel()
-	r, err := Open(filepath.Join("testdata", "schema2", "quickstart", "torn"))
+	r, err := Open(filepath.Join("testdata", "runs", "quickstart", "torn"))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -117,7 +104,7 @@ func TestARunThatWasKilled(t *testing.T) {
 
 func TestConditions(t *testing.T) {
 	t.Parallel()
-	runs := find(t, "schema2")
+	runs := find(t)
 	for s, want := range map[string]int{
 		"codec=raw":                      2,
 		"codec=raw,bf16":                 4,
@@ -163,7 +150,7 @@ func TestConditions(t *testing.T) {
 
 func TestGroups(t *testing.T) {
 	t.Parallel()
-	runs := filtered(t, find(t, "schema2"), "state=done", "mode=reduce")
+	runs := filtered(t, find(t), "state=done", "mode=reduce")
 	gs := Groups(runs)
 	if len(gs) != 2 || gs[0].Label != "raw" || gs[1].Label != "feedback(topk(keep=0.01))" {
 		t.Fatalf("%+v", gs)
@@ -178,11 +165,11 @@ func TestGroups(t *testing.T) {
 		}
 	}
 	// A configuration that ran twice counts once.
-	twice := append(runs, filtered(t, find(t, "schema1"), "mode=reduce")...)
-	if again := Groups(twice); len(again) != 2 || len(again[0].Runs) != 2 || again[0].Runs[0].Schema != 2 {
+	twice := append(runs, filtered(t, find(t), "mode=reduce", "state=done")...)
+	if again := Groups(twice); len(again) != 2 || len(again[0].Runs) != 2 {
 		t.Errorf("%+v", again)
 	}
-	if all := Groups(find(t, "schema1")); len(all) != 3 || !strings.HasSuffix(all[0].Label, " mode=reduce policy=bsp net=sim") {
+	if all := Groups(filtered(t, find(t), "state=done")); len(all) != 3 || !strings.HasSuffix(all[0].Label, " mode=reduce policy=bsp net=sim") {
 		t.Errorf("%q", all[0].Label)
 	}
 }
@@ -194,7 +181,7 @@ func TestMetricsAreFields(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	run := *filtered(t, find(t, "schema2"), "state=done")[0]
+	run := *filtered(t, find(t), "state=done")[0]
 	if x, known := f.Number(&run); known {
 		t.Errorf("a run without has %v", x)
 	}
@@ -209,7 +196,7 @@ func TestMetricsAreFields(t *testing.T) {
 		t.Errorf("%v, %v", c, err)
 	}
 	// Exported beside a run without, they are a column with gaps.
-	other := filtered(t, find(t, "schema2"), "state=done")[1]
+	other := filtered(t, find(t), "state=done")[1]
 	curve, err := os.ReadFile(filepath.Join(run.Folder, "metrics.jsonl"))
 	if err != nil {
 		t.Fatal(err)
@@ -243,7 +230,7 @@ func TestMetricsAreFields(t *testing.T) {
 // Labels of many runs leave out what most have in common, and stay apart.
 func TestLabelsLeaveOutTheUsual(t *testing.T) {
 	t.Parallel()
-	base := *find(t, "schema2")[0]
+	base := *find(t)[0]
 	var runs []*Run
 	for i, kv := range [][]string{{"workers=1"}, {"workers=2"}, {"workers=4"}, {"workers=4", "net=grpc"}, {"workers=4", "mode=server", "policy=asp"}} {
 		r := base
@@ -275,7 +262,7 @@ func TestLabelsLeaveOutTheUsual(t *testing.T) {
 // What changes nothing that a run comes to makes no configuration of its own.
 func TestSilentKeys(t *testing.T) {
 	t.Parallel()
-	runs := filtered(t, find(t, "schema2"), "mode=reduce", "state=done")
+	runs := filtered(t, find(t), "mode=reduce", "state=done")
 	before := Groups(runs)
 	again := *runs[0]
 	again.Config.Trace, again.Config.OrderLog, again.Config.Target = true, true, 0.4
@@ -291,7 +278,7 @@ func TestSilentKeys(t *testing.T) {
 // A run without weights has no accuracy, which is not one of nought.
 func TestWeightlessRunsLearnNothing(t *testing.T) {
 	t.Parallel()
-	run := *find(t, "schema2")[0]
+	run := *find(t)[0]
 	run.Config.Weightless = true
 	f, err := FieldNamed("accuracy")
 	if err != nil {
@@ -300,7 +287,7 @@ func TestWeightlessRunsLearnNothing(t *testing.T) {
 	if f.Value(&run) != nil {
 		t.Errorf("accuracy %v", f.Value(&run))
 	}
-	if rows := List([]*Run{&run, find(t, "schema2")[1]}, []Field{f}).Rows; rows[0][0] != "–" || rows[1][0] == "–" {
+	if rows := List([]*Run{&run, find(t)[1]}, []Field{f}).Rows; rows[0][0] != "–" || rows[1][0] == "–" {
 		t.Errorf("listed as %q", rows)
 	}
 }

@@ -15,7 +15,7 @@ import (
 // others are copies of a run that is done, which change alters.
 func others(t *testing.T, change ...func(*Run)) (out []*Run) {
 	t.Helper()
-	first := filtered(t, find(t, "schema3"), "codec=raw", "seed=1")[0]
+	first := filtered(t, find(t), "codec=raw", "seed=1")[0]
 	for _, f := range change {
 		r, res := *first, *first.Result
 		r.Result = &res
@@ -138,7 +138,7 @@ func TestOneTestPerTrajectory(t *testing.T) {
 func TestPlotsOfOtherRunsStay(t *testing.T) {
 	t.Parallel()
 	dir := t.TempDir()
-	runs := filtered(t, find(t, "schema3"), "net=sim")
+	runs := filtered(t, find(t), "net=sim", "state=done")
 	plot := func(runs []*Run) []string {
 		files, err := Plot(dir, "quickstart", runs)
 		if err != nil || len(files) != 2 {
@@ -188,29 +188,5 @@ func TestSummaryTellsTop5(t *testing.T) {
 	}
 	if s := table(t, others(t, same, func(r *Run) { r.Config.Codec, r.Result.Top5 = "bf16", 0.5678 })); !strings.Contains(s, "| top-5 |") || !strings.Contains(s, "| 0.5678 |") {
 		t.Error(s)
-	}
-}
-
-// Runs of an earlier version, whose names have numbers without units, are told
-// with them.
-func TestNamesOfEarlierVersions(t *testing.T) {
-	t.Parallel()
-	folder := filepath.Join(t.TempDir(), "run")
-	if err := os.CopyFS(folder, os.DirFS(filtered(t, find(t, "schema2"), "codec=raw")[0].Folder)); err != nil {
-		t.Fatal(err)
-	}
-	path := filepath.Join(folder, "status.json")
-	b, err := os.ReadFile(path)
-	if err != nil {
-		t.Fatal(err)
-	}
-	at := strings.Index(string(b), `"run": "`) + len(`"run": "`)
-	b = append(append(append([]byte{}, b[:at]...), "network.bandwidth=1.25e+08,"...), b[at:]...)
-	if err := os.WriteFile(path, b, 0o644); err != nil {
-		t.Fatal(err)
-	}
-	r, err := Open(folder)
-	if err != nil || !strings.HasPrefix(r.Name, "network.bandwidth=1Gbps,") {
-		t.Errorf("%+v, %v", r, err)
 	}
 }

@@ -251,7 +251,7 @@ func (r *Run) caveats(label string) (out []string) {
 		if res.Note != "" {
 			add("%s", res.Note)
 		}
-		if n := res.CodecNote(); n != "" {
+		if n := res.CodecTime; n != "" {
 			add("In virtual time %s.", n)
 		}
 		if res.PricedFrom != "" {

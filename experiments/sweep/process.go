@@ -53,8 +53,8 @@ type Processes struct {
 	Order   Order                               // what all jobs share
 }
 
-// patience is how long a process may take to end after it has been asked to.
-const patience = 30 * time.Second
+// grace is how long a process may take to end after it has been asked to.
+const grace = 30 * time.Second
 
 // Run implements Runner.
 func (p Processes) Run(ctx context.Context, j Job, cores int, stop <-chan struct{}, watch func(done, total int)) (*experiments.Result, error) {
@@ -65,7 +65,7 @@ func (p Processes) Run(ctx context.Context, j Job, cores int, stop <-chan struct
 		cmd.Env = os.Environ()
 	}
 	cmd.Env = append(cmd.Env, "GOMAXPROCS="+strconv.Itoa(cores))
-	cmd.WaitDelay = patience
+	cmd.WaitDelay = grace
 	said := &tail{}
 	cmd.Stderr = said
 	in, err := cmd.StdinPipe()

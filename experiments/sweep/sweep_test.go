@@ -17,6 +17,7 @@ import (
 	"github.com/gradlab/gradlab/experiments"
 	"github.com/gradlab/gradlab/experiments/config"
 	"github.com/gradlab/gradlab/experiments/store"
+	"github.com/gradlab/gradlab/internal/patience"
 )
 
 // A test process that is asked to be a job's process is one.
@@ -31,7 +32,7 @@ func TestMain(m *testing.M) {
 	case "panic":
 		panic("a job that dies")
 	}
-	os.Exit(m.Run())
+	os.Exit(patience.Main(m))
 }
 
 const tiny = `

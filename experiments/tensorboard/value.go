@@ -35,8 +35,8 @@ func Counts(tag string, counts []uint64) Value {
 		}
 		h.min, h.max = min(h.min, x), max(h.max, x)
 		h.num += c
-		h.sum += c * x
-		h.squares += c * x * x
+		h.sum += float64(c * x)
+		h.squares += float64(c * x * x)
 	}
 	if h.num == 0 {
 		h.min, h.max = 0, 0

@@ -34,7 +34,7 @@ type Operation struct {
 
 func newResult(c config.Config, speed float64, ranks []outside.Rank) *Result {
 	r := &Result{Ranks: len(ranks), Cluster: map[string]string{}, Speed: speed}
-	for _, k := range Keys() {
+	for _, k := range config.NetworkKeys() {
 		if v := c.Show(k); v != config.Default().Show(k) || k == "network.bandwidth" || k == "network.latency" || k == "topology" {
 			r.Cluster[k] = v
 		}
@@ -71,7 +71,7 @@ func newResult(c config.Config, speed float64, ranks []outside.Rank) *Result {
 // Write writes the result as text.
 func (r *Result) Write(w io.Writer) error {
 	fmt.Fprintf(w, "%d ranks on a virtual cluster:", r.Ranks)
-	for _, k := range Keys() {
+	for _, k := range config.NetworkKeys() {
 		if v, ok := r.Cluster[k]; ok {
 			fmt.Fprintf(w, " %s=%s", k, v)
 		}

@@ -10,8 +10,6 @@ import (
 	"net"
 	"os"
 	"path/filepath"
-	"slices"
-	"strings"
 	"time"
 
 	"github.com/gradlab/gradlab/comm/collective"
@@ -34,47 +32,10 @@ type Options struct {
 	Stderr  io.Writer
 }
 
-// Keys names what of a configuration there is to set.
-func Keys() (out []string) {
-	for _, k := range config.Keys() {
-		switch k.Name {
-		case "network.overlap", "network.call", "network.gather", "network.colocate":
-			continue // of the engine's own steps, or of servers
-		case "cluster", "transport", "node", "topology":
-		default:
-			if !strings.HasPrefix(k.Name, "network.") {
-				continue
-			}
-		}
-		out = append(out, k.Name)
-	}
-	return out
-}
-
 // cluster makes what a world of so many ranks is played on.
 func cluster(keys []string, world int, speed float64) (*outside.Cluster, config.Config, error) {
-	for _, k := range keys {
-		name, _, ok := strings.Cut(k, "=")
-		if !ok {
-			return nil, config.Config{}, fmt.Errorf("%q: want key=value, such as network.bandwidth=10Gbps", k)
-		}
-		if !slices.Contains(Keys(), name) {
-			return nil, config.Config{}, fmt.Errorf("key %q does not say what ranks of a program outside are connected by; there are %s", name, strings.Join(Keys(), ", "))
-		}
-	}
-	r, err := config.ParseRecipe("virtual", "", []byte("net: sim\nmode: reduce\n"))
+	c, err := config.Connected(world, keys)
 	if err != nil {
-		return nil, config.Config{}, err
-	}
-	runs, err := r.Runs(append([]string{fmt.Sprintf("workers=%d", world)}, keys...), false)
-	if err != nil {
-		return nil, config.Config{}, err
-	}
-	if len(runs) != 1 {
-		return nil, config.Config{}, fmt.Errorf("%d clusters at once; give each key one value, and play a record on each (--record, --from)", len(runs))
-	}
-	c := runs[0].Config
-	if err := c.Resolve(); err != nil {
 		return nil, c, err
 	}
 	topology, err := collective.Topologies.Parse(c.Topology)

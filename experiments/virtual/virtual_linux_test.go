@@ -17,6 +17,8 @@ import (
 	"go.uber.org/goleak"
 
 	"github.com/gradlab/gradlab/experiments/virtual"
+	"github.com/gradlab/gradlab/internal/patience"
+	"github.com/gradlab/gradlab/internal/program"
 )
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
@@ -24,16 +26,10 @@ func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 // python is an interpreter that has torch.
 func python(t *testing.T) string {
 	t.Helper()
-	if testing.Short() {
+	if !patience.Long {
 		t.Skip("starts processes")
 	}
-	for _, exe := range []string{"python3", "/usr/bin/python3"} {
-		if exec.CommandContext(t.Context(), exe, "-c", "import torch.distributed").Run() == nil {
-			return exe
-		}
-	}
-	t.Skip("no python3 with torch")
-	return ""
+	return program.Python(t, "torch")
 }
 
 // run runs a script and returns what it printed.

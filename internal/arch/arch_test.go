@@ -8,9 +8,11 @@ import (
 	"go/token"
 	"io/fs"
 	"os"
+	"os/exec"
 	"path/filepath"
 	"slices"
 	"strings"
+	"sync"
 	"testing"
 )
 
@@ -18,34 +20,34 @@ import (
 // which outside modules. A package that is not named here may not exist. Tests
 // are free to import what they like.
 const lattice = `
-internal/rng            :
+internal/rng            : internal/portable
 sgd/registry            :
 internal/safetensors    :
 internal/par            :
 internal/patience       :
 internal/regular        :
 internal/spin           :
-internal/jpeg           :                                  | golang.org/x/sys
-internal/resize         :                                  | golang.org/x/sys
-internal/pool           :                                  | golang.org/x/sys
-internal/f32            : internal/par                     | golang.org/x/sys
-internal/f32/gonumblas  : internal/f32                     | gonum.org/v1/gonum
-internal/conv           : internal/f32                     | golang.org/x/sys
-lrschedule              : sgd/registry
-staleness               : sgd/registry
-staleness/staletest     : staleness
-internal/codec          : internal/f32 internal/rng        | golang.org/x/sys
+internal/cpu            :                                  | golang.org/x/sys
+internal/portable       :
+internal/ladder         :
+internal/pool           : internal/cpu
+internal/f32            : internal/cpu internal/par internal/portable
+internal/conv           : internal/cpu internal/f32 internal/portable
+lrschedule              : sgd/registry internal/portable
+staleness               : sgd/registry internal/portable
+staleness/staletest     : staleness internal/patience
+internal/codec          : internal/cpu internal/f32 internal/rng internal/portable
 compress/bits           : internal/codec internal/f32                     | github.com/klauspost/compress
-compress                : compress/bits internal/codec internal/f32 internal/rng sgd/registry
-compress/compresstest   : compress internal/f32 internal/rng
+compress                : compress/bits internal/codec internal/f32 internal/rng sgd/registry internal/portable
+compress/compresstest   : compress internal/f32 internal/patience internal/rng
 compress/hook           : compress internal/codec internal/f32
 compress/hook/clib      : compress compress/hook
-sgd                     : internal/f32 sgd/registry
+sgd                     : internal/f32 sgd/registry internal/portable
 sgd/lbfgs               : internal/f32
 sgd/sgdtest             : sgd internal/rng
 sgd/profile             : sgd sgd/registry
-sgd/nn                  : sgd internal/conv internal/f32 internal/par internal/pool internal/rng sgd/registry internal/safetensors
-sgd/data                : sgd internal/jpeg internal/par internal/resize internal/rng sgd/registry    | github.com/klauspost/compress github.com/parquet-go/parquet-go golang.org/x/image
+sgd/nn                  : sgd internal/conv internal/f32 internal/par internal/pool internal/rng sgd/registry internal/safetensors internal/portable
+sgd/data                : sgd internal/par internal/rng sgd/registry internal/portable    | github.com/klauspost/compress github.com/parquet-go/parquet-go golang.org/x/image
 sgd/data/datatest       : sgd sgd/data
 sgd/external            : sgd sgd/nn internal/f32
 comm                    :
@@ -53,42 +55,42 @@ comm/commtest           : comm internal/patience
 comm/local              : comm
 comm/emulate            : comm                             | golang.org/x/sys
 comm/nemesis            : internal/rng sgd/registry
-comm/sim                : comm comm/nemesis
-comm/trace              : comm comm/sim
+comm/sim                : comm comm/nemesis internal/portable
+comm/trace              : comm comm/sim internal/portable
 comm/shm                : internal/spin                    | golang.org/x/sys
-comm/grpcnet            : comm comm/shm                    | google.golang.org/grpc golang.org/x/sys
+comm/grpcnet            : comm comm/shm internal/portable    | google.golang.org/grpc golang.org/x/sys
 comm/mpinet             : comm internal/spin
-comm/collective         : comm sgd/registry
+comm/collective         : comm sgd/registry internal/portable
 comm/outside            : comm comm/collective comm/sim
 comm/ps                 : comm staleness sgd/registry
-sgd/train/timing        : compress sgd/registry internal/rng
+sgd/train/timing        : compress sgd/registry internal/rng internal/portable
 sgd/train/timing/timingtest : sgd/train/timing internal/rng
-sgd/train               : sgd sgd/train/timing compress staleness staleness/staletest lrschedule comm comm/collective comm/ps internal/codec internal/f32 internal/par internal/rng sgd/registry internal/safetensors    | gonum.org/v1/gonum
+sgd/train               : sgd sgd/train/timing compress staleness staleness/staletest lrschedule comm comm/collective comm/ps internal/codec internal/f32 internal/par internal/rng sgd/registry internal/safetensors internal/portable    | gonum.org/v1/gonum
 sgd/train/gossip        : sgd/train comm comm/collective compress internal/f32 internal/rng
 sgd/train/replicas      : sgd sgd/train compress internal/f32 lrschedule staleness
 sgd/train/sandblaster   : sgd sgd/lbfgs sgd/train comm comm/ps
 sgd/train/traintest     : sgd sgd/nn sgd/train sgd/train/timing compress staleness lrschedule comm comm/collective comm/grpcnet comm/local comm/nemesis comm/ps comm/sim internal/f32 internal/rng
 experiments/figure      :                                  | gonum.org/v1/plot golang.org/x/image golang.org/x/text github.com/jedib0t/go-pretty
 experiments/tensorboard :                                  | google.golang.org/protobuf
-experiments/progress    : sgd/train                        | github.com/vbauerster/mpb golang.org/x/term
-experiments/bench       : sgd sgd/data sgd/nn sgd/train compress staleness lrschedule comm comm/collective comm/grpcnet comm/mpinet internal/f32 internal/par internal/rng experiments/figure    | github.com/klauspost/cpuid golang.org/x/sys
-experiments/hardware    : sgd/profile sgd/registry internal/regular    | go.yaml.in/yaml
+experiments/progress    : sgd/train internal/portable    | github.com/vbauerster/mpb golang.org/x/term
+experiments/bench       : sgd sgd/nn sgd/train compress staleness lrschedule comm comm/collective comm/grpcnet comm/mpinet internal/f32 internal/par internal/rng experiments/figure    | github.com/klauspost/cpuid golang.org/x/sys
+experiments/hardware    : sgd/profile sgd/registry internal/regular internal/portable    | go.yaml.in/yaml
 experiments/coding      : compress experiments/hardware internal/f32 internal/rng sgd sgd/nn sgd/train/timing internal/regular    | github.com/klauspost/cpuid go.yaml.in/yaml golang.org/x/sys
-experiments/config      : comm comm/collective comm/emulate comm/local comm/nemesis comm/ps comm/sim compress experiments/coding experiments/hardware sgd/registry lrschedule sgd sgd/data sgd/external sgd/nn sgd/profile sgd/train sgd/train/gossip sgd/train/replicas sgd/train/sandblaster sgd/train/timing staleness internal/regular internal/rng    | github.com/spf13/viper go.yaml.in/yaml
-experiments             : comm comm/grpcnet comm/mpinet comm/nemesis comm/shm comm/sim comm/trace compress experiments/coding experiments/config experiments/progress experiments/tensorboard internal/f32 lrschedule sgd sgd/data sgd/train internal/regular    | github.com/klauspost/cpuid go.yaml.in/yaml gonum.org/v1/gonum github.com/gofrs/flock
+experiments/config      : comm comm/collective comm/emulate comm/local comm/nemesis comm/ps comm/sim compress experiments/coding experiments/hardware sgd/registry lrschedule sgd sgd/data sgd/external sgd/nn sgd/profile sgd/train sgd/train/gossip sgd/train/replicas sgd/train/sandblaster sgd/train/timing staleness internal/regular internal/rng internal/portable    | github.com/spf13/viper go.yaml.in/yaml
+experiments             : internal/cpu comm comm/grpcnet comm/mpinet comm/nemesis comm/shm comm/sim comm/trace compress experiments/coding experiments/config experiments/progress experiments/tensorboard internal/f32 lrschedule sgd sgd/data sgd/train internal/regular    | github.com/klauspost/cpuid go.yaml.in/yaml gonum.org/v1/gonum github.com/gofrs/flock
 experiments/launch      :
 experiments/virtual     : comm/collective comm/outside experiments/config experiments/figure experiments/progress sgd/external
 experiments/ask         : comm comm/collective comm/sim compress experiments experiments/config experiments/figure experiments/hardware experiments/progress experiments/store sgd sgd/profile sgd/train internal/regular    | go.yaml.in/yaml github.com/montanaflynn/stats gonum.org/v1/gonum
 experiments/stats       :                                  | github.com/montanaflynn/stats gonum.org/v1/gonum
 experiments/soak        : comm comm/nemesis comm/sim experiments experiments/config internal/rng sgd sgd/train staleness
-experiments/store       : experiments experiments/config experiments/figure experiments/progress experiments/stats sgd/registry sgd/train internal/regular    | github.com/klauspost/compress
+experiments/store       : experiments experiments/config experiments/figure experiments/progress experiments/stats sgd/registry sgd/train internal/regular    | github.com/parquet-go/parquet-go
 experiments/sweep       : comm/collective compress experiments experiments/config experiments/progress experiments/stats experiments/store sgd/registry internal/rng sgd/data sgd/train
 experiments/advise      : comm/collective comm/ps compress experiments/ask experiments/coding experiments/config experiments/hardware experiments/progress experiments/stats experiments/store sgd/registry sgd/profile sgd/train sgd/train/timing staleness    | gonum.org/v1/gonum
 experiments/reproduce   : *                                | *
 experiments/report      : comm experiments experiments/config experiments/figure experiments/progress experiments/stats experiments/store sgd/train
 experiments/notebook    :
 experiments/mlflow      : experiments experiments/config experiments/store
-experiments/serve       : comm experiments experiments/config experiments/figure experiments/report experiments/store sgd/train    | github.com/prometheus/client_golang
+experiments/serve       : comm experiments experiments/config experiments/figure experiments/report experiments/store sgd/train
 notebooks/lab           : compress compress/compresstest experiments experiments/coding experiments/config experiments/figure experiments/report experiments/reproduce experiments/stats experiments/store sgd/data sgd/train
 experiments/cli         : *                                | *
 experiments/cli/elastic :
@@ -132,10 +134,23 @@ func (f file) lines(at token.Pos) int { return f.set.Position(at).Line }
 func (f file) base() string { return filepath.Base(f.path) }
 
 func sources(t *testing.T) []file {
+	t.Helper()
+	out, err := parsed()
+	if err != nil {
+		t.Fatal(err)
+	}
+	return out
+}
+
+// parsed reads them once for all tests.
+var parsed = sync.OnceValues(func() ([]file, error) {
 	var out []file
-	base := root(t)
+	base, err := filepath.Abs("../..")
+	if err != nil {
+		return nil, err
+	}
 	fset := token.NewFileSet()
-	err := filepath.WalkDir(base, func(p string, d fs.DirEntry, err error) error {
+	err = filepath.WalkDir(base, func(p string, d fs.DirEntry, err error) error {
 		if err != nil {
 			return err
 		}
@@ -160,11 +175,8 @@ func sources(t *testing.T) []file {
 		out = append(out, file{filepath.ToSlash(rel), p, f, fset, strings.HasSuffix(name, "_test.go")})
 		return nil
 	})
-	if err != nil {
-		t.Fatal(err)
-	}
-	return out
-}
+	return out, err
+})
 
 // rule is a row of the lattice.
 type rule struct {
@@ -258,6 +270,20 @@ func TestImports(t *testing.T) {
 	t.Parallel()
 	for _, b := range breaches(rules(lattice), imports(sources(t))) {
 		t.Error(b)
+	}
+}
+
+// The program links neither package testing nor what comes with it.
+func TestProgramHasNoTests(t *testing.T) {
+	t.Parallel()
+	list := exec.Command("go", "list", "-deps", ".")
+	list.Dir = root(t)
+	out, err := list.Output()
+	if err != nil {
+		t.Fatal(err)
+	}
+	if slices.Contains(strings.Fields(string(out)), "testing") {
+		t.Error("the program links package testing")
 	}
 }
 

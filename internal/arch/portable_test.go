@@ -9,21 +9,30 @@ import (
 	"testing"
 
 	"golang.org/x/tools/go/packages"
+
+	"github.com/gradlab/gradlab/internal/patience"
 )
 
-// Every package and test is well typed where an int has 32 bits. Sources are read,
-// those of dependencies without function bodies: to compile them all for another
-// machine takes twenty times as long.
-func TestWellTypedOn32Bits(t *testing.T) {
+// Every package and test is well typed on other systems and processors, also where an int
+// has 32 bits. Sources are read, those of dependencies without function bodies: to compile
+// them all for another machine takes twenty times as long.
+func TestWellTypedElsewhere(t *testing.T) {
 	t.Parallel()
-	if testing.Short() {
+	if !patience.Long {
 		t.Skip("reads the sources of every dependency")
 	}
+	for _, platform := range []string{"linux/386", "darwin/arm64", "windows/amd64", "linux/riscv64"} {
+		t.Run(platform, func(t *testing.T) { wellTyped(t, platform) })
+	}
+}
+
+func wellTyped(t *testing.T, platform string) {
 	base := root(t)
+	system, processor, _ := strings.Cut(platform, "/")
 	loaded, err := packages.Load(&packages.Config{
 		Mode:  packages.LoadAllSyntax,
 		Dir:   base,
-		Env:   append(os.Environ(), "GOARCH=386", "CGO_ENABLED=0"),
+		Env:   append(os.Environ(), "GOOS="+system, "GOARCH="+processor, "CGO_ENABLED=0"),
 		Tests: true,
 		ParseFile: func(fset *token.FileSet, name string, src []byte) (*ast.File, error) {
 			f, err := parser.ParseFile(fset, name, src, parser.SkipObjectResolution)

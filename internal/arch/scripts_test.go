@@ -52,20 +52,22 @@ func TestHelperScripts(t *testing.T) {
 			}
 		}
 	}
+	python := []string{"-c", "import ast, sys; [ast.parse(open(path).read(), path) for path in sys.argv[1:]]"}
 	for path, named := range there {
 		if !named {
 			t.Errorf("%s is named nowhere in the Go code of its package: say what runs it", path)
 		}
-		check := exec.Command("python3", "-c", "import ast, sys; ast.parse(open(sys.argv[1]).read())", path)
-		if strings.HasSuffix(path, ".c") {
-			check = exec.Command("gcc", "-fsyntax-only", path)
-			// A header that is not installed is no fault of the program.
-			if text, err := os.ReadFile(path); err == nil && strings.Contains(string(text), "<mpi.h>") {
-				check = exec.Command("mpicc", "-fsyntax-only", path)
-				// Open MPI's programs come with mpicc, its headers in a package of their own.
-				if probe := exec.Command("mpicc", "-E", "-include", "mpi.h", "-x", "c", os.DevNull); probe.Run() != nil {
-					continue
-				}
+		check := exec.Command("gcc", "-fsyntax-only", path)
+		if !strings.HasSuffix(path, ".c") {
+			python = append(python, path)
+			continue
+		}
+		// A header that is not installed is no fault of the program.
+		if text, err := os.ReadFile(path); err == nil && strings.Contains(string(text), "<mpi.h>") {
+			check = exec.Command("mpicc", "-fsyntax-only", path)
+			// Open MPI's programs come with mpicc, its headers in a package of their own.
+			if probe := exec.Command("mpicc", "-E", "-include", "mpi.h", "-x", "c", os.DevNull); probe.Run() != nil {
+				continue
 			}
 		}
 		if check.Err != nil {
@@ -73,6 +75,11 @@ func TestHelperScripts(t *testing.T) {
 		}
 		if out, err := check.CombinedOutput(); err != nil {
 			t.Errorf("%s: %v\n%s", path, err, out)
+		}
+	}
+	if check := exec.Command("python3", python...); check.Err == nil {
+		if out, err := check.CombinedOutput(); err != nil {
+			t.Errorf("%v\n%s", err, out)
 		}
 	}
 }

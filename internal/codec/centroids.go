@@ -27,17 +27,16 @@ func NewCentroids(levels []float32) *Centroids {
 func (c *Centroids) Nearest(codes []byte, y []float32, inv float64, bits int) (dot, square float64) {
 	same("Nearest", len(codes), len(y))
 	var s [16]float64
-	n := whole(len(y), 32)
-	by := (*[16]float32)(c)
+	n, by := 0, (*[16]float32)(c)
 	switch bits {
 	case 1:
-		nearest1AVX2(codes, y[:n], inv, by, &s)
+		n = nearest1AVX2(codes, y, inv, by, &s)
 	case 2:
-		nearest2AVX2(codes, y[:n], inv, by, &s)
+		n = nearest2AVX2(codes, y, inv, by, &s)
 	case 3:
-		nearest3AVX2(codes, y[:n], inv, by, &s)
+		n = nearest3AVX2(codes, y, inv, by, &s)
 	case 4:
-		nearest4AVX2(codes, y[:n], inv, by, &s)
+		n = nearest4AVX2(codes, y, inv, by, &s)
 	}
 	c.nearestGo(codes[n:], y[n:], inv, bits, &s)
 	return total(s[:8]), total(s[8:])
@@ -60,8 +59,8 @@ func (c *Centroids) nearestGo(codes []byte, y []float32, inv float64, bits int, 
 			}
 		}
 		q := float64(c[code])
-		s[i%8] += q * float64(z) // exact products
-		s[8+i%8] += q * q
+		s[i%8] += float64(q * float64(z)) // exact products
+		s[8+i%8] += float64(q * q)
 		codes[i] = code | byte(u>>31)<<uint(bits-1)
 	}
 }
@@ -70,8 +69,7 @@ func (c *Centroids) nearestGo(codes []byte, y []float32, inv float64, bits int, 
 // len(codes) == len(dst).
 func Lookup(dst []float32, codes []byte, values *[16]float32) {
 	same("Lookup", len(codes), len(dst))
-	n := whole(len(dst), 8)
-	lookupAVX2(dst[:n], codes, values)
+	n := lookupAVX2(dst, codes, values)
 	lookupGo(dst[n:], codes[n:], values)
 }
 

@@ -1,9 +1,9 @@
 // Package codec holds the kernels of the gradient codecs: packing of codes,
 // rounding at random, selection, rotation.
 //
-// A kernel xxx has a twin xxxGo in plain Go, which is its specification and does
-// what assembly does not: all of it where there is none, elsewhere what is left
-// behind the last whole group. Draws are those of internal/rng at the same
+// A kernel xxxAVX2 has a twin xxxGo in plain Go, which is its specification and does
+// what the kernel does not: all of it where the processor lacks an instruction,
+// elsewhere what is left behind the last whole group. Draws are those of internal/rng at the same
 // addresses, so bits are the same on every machine.
 package codec
 

@@ -10,6 +10,7 @@ import (
 
 	"pgregory.net/rapid"
 
+	"github.com/gradlab/gradlab/internal/cpu"
 	"github.com/gradlab/gradlab/internal/f32"
 	"github.com/gradlab/gradlab/internal/rng"
 )
@@ -274,7 +275,7 @@ var kernels = []struct {
 		}},
 	{"Hadamard", false,
 		func(w *work) { Hadamard(w.power()) },
-		func(w *work) { hadamardGo(w.power()) }},
+		func(w *work) { hadamardGo(w.power(), 1) }},
 	{"ScaleTo", false,
 		func(w *work) { ScaleTo(w.y, w.x, w.p) },
 		func(w *work) { scaleToGo(w.y, w.x, w.p) }},
@@ -598,11 +599,14 @@ func (w *work) values() *[16]float32 {
 	return &v
 }
 
-// Every kernel gives the bits of its twin, at any length and alignment.
+// Every kernel gives the bits of its twin, at any length and alignment; so do those of
+// lesser processors.
 func TestKernelsAreTheirTwins(t *testing.T) {
-	for i, k := range kernels {
-		t.Run(k.name, rapid.MakeCheck(func(t *rapid.T) { agree(t, i) }))
-	}
+	cpu.Each(func(kind string) {
+		for i, k := range kernels {
+			t.Run(kind+"/"+k.name, rapid.MakeCheck(func(t *rapid.T) { agree(t, i) }))
+		}
+	})
 }
 
 // FuzzKernels is the same on what a fuzzer thinks of.
@@ -656,10 +660,13 @@ func TestHadamardSizes(t *testing.T) {
 			x[i] = float32(key.Norm(uint64(i)))
 		}
 		want := slices.Clone(x)
-		hadamardGo(want)
-		if Hadamard(x); !slices.Equal(x, want) {
-			t.Fatalf("%d elements: not the twin's", n)
-		}
+		hadamardGo(want, 1)
+		cpu.Each(func(kind string) {
+			y := slices.Clone(x)
+			if Hadamard(y); !slices.Equal(y, want) {
+				t.Fatalf("%s, %d elements: not the twin's", kind, n)
+			}
+		})
 	}
 }
 

@@ -1,6 +1,10 @@
 package codec
 
-import "math"
+import (
+	"math"
+
+	"github.com/gradlab/gradlab/internal/portable"
+)
 
 // Cosines is the cosine transform of one length n, and its transpose:
 //
@@ -30,17 +34,16 @@ func NewCosines(n int) *Cosines {
 	c := &Cosines{n: n}
 	s := n
 	for ; s%2 == 0; s /= 2 {
-		l, angle := foldLevel{s: s}, math.Pi/float64(2*s)
+		l := foldLevel{s: s}
 		for i := range s / 2 {
-			l.mul = append(l.mul, 0.5/math.Cos(float64(2*i+1)*angle))
+			l.mul = append(l.mul, 0.5/portable.CosPi(float64(2*i+1)/float64(2*s)))
 		}
 		c.levels = append(c.levels, l)
 	}
 	c.odd = s
-	angle := math.Pi / float64(2*s)
 	for k := range s {
 		for i := range s {
-			c.matrix = append(c.matrix, math.Cos(float64(k*(2*i+1)%(4*s))*angle))
+			c.matrix = append(c.matrix, portable.CosPi(float64(k*(2*i+1)%(4*s))/float64(2*s)))
 		}
 	}
 	if deep := len(c.levels) - 3; s == 1 && deep >= 0 {
@@ -57,14 +60,6 @@ func NewCosines(n int) *Cosines {
 		}
 	}
 	return c
-}
-
-// atOnce is how many levels, from the first on, are done in one step: three or none.
-func (c *Cosines) atOnce() int {
-	if wide, narrow := strip(); c.three != nil && (wide || narrow) {
-		return 3
-	}
-	return 0
 }
 
 const stripCols = 8
@@ -102,28 +97,31 @@ func (c *Cosines) strips(x []float64, w int, space []float64, fn func(x []float6
 func (c *Cosines) forward(x []float64, w int, a, b []float64) {
 	scale := math.Sqrt(2 / float64(c.n))
 	from, stride := x, w
-	outer := c.atOnce()
-	if outer > 0 {
-		folds3(a, x, w, c.n, c.three)
-		from, stride = a, stripCols
+	three := c.three != nil && folds3(a, x, w, c.n, c.three)
+	done := 0
+	if three {
+		done, from, stride = 3, a, stripCols
 		a, b = b, a
 	}
-	for _, l := range c.levels[outer:] {
+	for _, l := range c.levels[done:] {
 		folds(a, from, stride, c.n, l.s, l.mul)
 		from, stride = a, stripCols
 		a, b = b, a
 	}
 	c.leaf(from, stride, a)
-	for i := len(c.levels) - 1; i >= max(outer, 1); i-- {
-		weaves(a, stripCols, from, c.n, c.levels[i].s, 1)
-		from, a = a, from
+	for i := len(c.levels) - 1; i >= 0; i-- {
+		switch {
+		case i == 2 && three && weaves3(x, w, from, c.n, scale):
+			lower(x)
+			return
+		case i == 0:
+			weaves(x, w, from, c.n, c.levels[0].s, scale)
+		default:
+			weaves(a, stripCols, from, c.n, c.levels[i].s, 1)
+			from, a = a, from
+		}
 	}
-	switch {
-	case outer > 0:
-		weaves3(x, w, from, c.n, scale)
-	case len(c.levels) > 0:
-		weaves(x, w, from, c.n, c.levels[0].s, scale)
-	default:
+	if len(c.levels) == 0 {
 		rescale(x, w, c.n, scale)
 	}
 	lower(x)
@@ -137,28 +135,25 @@ func (c *Cosines) back(x []float64, w int, a, b []float64) {
 		c.leafBack(x, w, a)
 		return
 	}
-	outer := c.atOnce()
-	if outer > 0 {
-		unweaves3(a, x, w, c.n, scale)
-	} else {
-		outer = 1
+	three, done := c.three != nil && unweaves3(a, x, w, c.n, scale), 3
+	if !three {
+		done = 1
 		unweaves(a, x, w, c.n, c.n, scale)
 	}
 	lower(a)
 	from := a
 	a, b = b, a
-	for _, l := range c.levels[outer:] {
+	for _, l := range c.levels[done:] {
 		unweaves(a, from, stripCols, c.n, l.s, 1)
 		from, a, b = a, b, a
 	}
 	c.leafBack(from, stripCols, a)
-	for i := len(c.levels) - 1; i >= outer; i-- {
+	for i := len(c.levels) - 1; i >= 1; i-- {
+		if i == 2 && three && unfolds3(x, w, from, c.n, c.three) {
+			return
+		}
 		unfolds(a, stripCols, from, c.n, c.levels[i].s, c.levels[i].mul)
 		from, a = a, from
-	}
-	if outer == 3 {
-		unfolds3(x, w, from, c.n, c.three)
-		return
 	}
 	unfolds(x, w, from, c.n, c.levels[0].s, c.levels[0].mul)
 }

@@ -8,12 +8,16 @@ import (
 
 	"pgregory.net/rapid"
 
+	"github.com/gradlab/gradlab/internal/cpu"
+	"github.com/gradlab/gradlab/internal/portable"
 	"github.com/gradlab/gradlab/internal/rng"
 )
 
 // The step by step transform gives the bits of the recursion that defines it, whatever
 // the length and the number of columns.
-func TestCosines(t *testing.T) { rapid.Check(t, cosinesAreTheRecursion) }
+func TestCosines(t *testing.T) {
+	cpu.Each(func(kind string) { t.Run(kind, rapid.MakeCheck(cosinesAreTheRecursion)) })
+}
 
 func cosinesAreTheRecursion(t *rapid.T) {
 	n := rapid.OneOf(rapid.IntRange(1, 40), rapid.SampledFrom([]int{48, 64, 96, 128, 256})).Draw(t, "n")
@@ -50,12 +54,11 @@ func lee(x []float64) {
 
 func halve(x []float64) {
 	n := len(x)
-	angle := math.Pi / float64(2*n)
 	if n%2 == 1 {
 		out := make([]float64, n)
 		for k := range out {
 			for i, v := range x {
-				out[k] += float64(math.Cos(float64(k*(2*i+1)%(4*n))*angle) * v)
+				out[k] += float64(portable.CosPi(float64(k*(2*i+1)%(4*n))/float64(2*n)) * v)
 			}
 		}
 		copy(x, out)
@@ -63,7 +66,7 @@ func halve(x []float64) {
 	}
 	a, b := make([]float64, n/2), make([]float64, n/2+1)
 	for i := range a {
-		a[i], b[i] = x[i]+x[n-1-i], (x[i]-x[n-1-i])*(0.5/math.Cos(float64(2*i+1)*angle))
+		a[i], b[i] = x[i]+x[n-1-i], (x[i]-x[n-1-i])*(0.5/portable.CosPi(float64(2*i+1)/float64(2*n)))
 	}
 	halve(a)
 	halve(b[:n/2])
@@ -82,12 +85,11 @@ func leeBack(x []float64) {
 
 func halveBack(x []float64) {
 	n := len(x)
-	angle := math.Pi / float64(2*n)
 	if n%2 == 1 {
 		out := make([]float64, n)
 		for k := range out {
 			for i, v := range x {
-				out[k] += float64(math.Cos(float64(i*(2*k+1)%(4*n))*angle) * v)
+				out[k] += float64(portable.CosPi(float64(i*(2*k+1)%(4*n))/float64(2*n)) * v)
 			}
 		}
 		copy(x, out)
@@ -102,7 +104,7 @@ func halveBack(x []float64) {
 	halveBack(a)
 	halveBack(b)
 	for i, v := range a {
-		d := float64(b[i] * (0.5 / math.Cos(float64(2*i+1)*angle)))
+		d := float64(b[i] * (0.5 / portable.CosPi(float64(2*i+1)/float64(2*n))))
 		x[i], x[n-1-i] = v+d, v-d
 	}
 }

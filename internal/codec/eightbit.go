@@ -42,8 +42,7 @@ func NewCells(cuts []float32) *Cells {
 // It panics unless len(codes) == len(x).
 func EightBit(codes []byte, x []float32, inv float64, cells *Cells) {
 	same("EightBit", len(codes), len(x))
-	n := whole(len(x), 32)
-	eightBitAVX2(codes, x[:n], inv, (*[1 << 14]uint32)(cells))
+	n := eightBitAVX2(codes, x, inv, (*[1 << 14]uint32)(cells))
 	eightBitGo(codes[n:], x[n:], inv, cells)
 }
 
@@ -60,8 +59,7 @@ func eightBitGo(codes []byte, x []float32, inv float64, cells *Cells) {
 // len(dst).
 func AddEightBit(dst []float32, codes []byte, values *[256]float32) {
 	same("AddEightBit", len(codes), len(dst))
-	n := whole(len(dst), 8)
-	addEightBitAVX2(dst[:n], codes, values)
+	n := addEightBitAVX2(dst, codes, values)
 	addEightBitGo(dst[n:], codes[n:], values)
 }
 

@@ -82,16 +82,16 @@ func checkFactors(op string, p, m, qt []float32, rows, cols, r int) {
 // dots adds products of two rows with so many rows of q, stride elements apart, to
 // eight partial sums each.
 func dots(s *[64]float32, m, m2, q []float32, stride, columns int) {
-	n := whole(len(m), 8)
+	n := 0
 	switch columns {
 	case 1:
-		dots1AVX2(s, m[:n], m2, q, stride)
+		n = dots1AVX2(s, m, m2, q, stride)
 	case 2:
-		dots2AVX2(s, m[:n], m2, q, stride)
+		n = dots2AVX2(s, m, m2, q, stride)
 	case 3:
-		dots3AVX2(s, m[:n], m2, q, stride)
+		n = dots3AVX2(s, m, m2, q, stride)
 	case 4:
-		dots4AVX2(s, m[:n], m2, q, stride)
+		n = dots4AVX2(s, m, m2, q, stride)
 	}
 	dotsGo(s, m[n:], m2[n:], q[n:], stride, columns)
 }
@@ -108,16 +108,16 @@ func dotsGo(s *[64]float32, m, m2, q []float32, stride, columns int) {
 
 // spread adds two rows, times a[c] and a[4+c], to row c of q.
 func spread(q []float32, stride int, m, m2 []float32, a *[8]float32, columns int) {
-	n := whole(len(m), 8)
+	n := 0
 	switch columns {
 	case 1:
-		spread1AVX2(q, stride, m[:n], m2, a)
+		n = spread1AVX2(q, stride, m, m2, a)
 	case 2:
-		spread2AVX2(q, stride, m[:n], m2, a)
+		n = spread2AVX2(q, stride, m, m2, a)
 	case 3:
-		spread3AVX2(q, stride, m[:n], m2, a)
+		n = spread3AVX2(q, stride, m, m2, a)
 	case 4:
-		spread4AVX2(q, stride, m[:n], m2, a)
+		n = spread4AVX2(q, stride, m, m2, a)
 	}
 	spreadGo(q[n:], stride, m[n:], m2[n:], a, columns)
 }
@@ -133,16 +133,16 @@ func spreadGo(q []float32, stride int, m, m2 []float32, a *[8]float32, columns i
 
 // combine adds scale times the sum of a[c] times row c of q.
 func combine(dst []float32, scale float32, q []float32, stride int, a *[4]float32, columns int) {
-	n := whole(len(dst), 8)
+	n := 0
 	switch columns {
 	case 1:
-		combine1AVX2(dst[:n], scale, q, stride, a)
+		n = combine1AVX2(dst, scale, q, stride, a)
 	case 2:
-		combine2AVX2(dst[:n], scale, q, stride, a)
+		n = combine2AVX2(dst, scale, q, stride, a)
 	case 3:
-		combine3AVX2(dst[:n], scale, q, stride, a)
+		n = combine3AVX2(dst, scale, q, stride, a)
 	case 4:
-		combine4AVX2(dst[:n], scale, q, stride, a)
+		n = combine4AVX2(dst, scale, q, stride, a)
 	}
 	combineGo(dst[n:], scale, q[n:], stride, a, columns)
 }

@@ -14,10 +14,9 @@ import (
 
 // NearestFP16 rounds x to the nearest IEEE half, ties to even; what is too large
 // becomes infinite. It panics unless len(dst) == 2·len(x).
-func NearestFP16(dst []byte, x []float32) (most uint32) {
+func NearestFP16(dst []byte, x []float32) uint32 {
 	same("NearestFP16", len(dst), 2*len(x))
-	n := whole(len(x), 16)
-	most = nearestFP16AVX2(dst, x[:n])
+	n, most := nearestFP16AVX2(dst, x)
 	return max(most, nearestFP16Go(dst[2*n:], x[n:]))
 }
 
@@ -31,10 +30,9 @@ func nearestFP16Go(dst []byte, x []float32) (most uint32) {
 
 // NearestBF16 rounds x to the nearest bfloat16, ties to even; what would become
 // infinite becomes the largest number. It panics unless len(dst) == 2·len(x).
-func NearestBF16(dst []byte, x []float32) (most uint32) {
+func NearestBF16(dst []byte, x []float32) uint32 {
 	same("NearestBF16", len(dst), 2*len(x))
-	n := whole(len(x), 16)
-	most = nearestBF16AVX2(dst, x[:n])
+	n, most := nearestBF16AVX2(dst, x)
 	return max(most, nearestBF16Go(dst[2*n:], x[n:]))
 }
 
@@ -50,10 +48,9 @@ func nearestBF16Go(dst []byte, x []float32) (most uint32) {
 // RandomBF16 is NearestBF16 that rounds up or down at random, without bias. 16 bits of draw j of key
 // serve each of the elements 4j to 4j+3 of a block; first is the place of x[0] in
 // it, a multiple of four. It panics unless len(dst) == 2·len(x).
-func RandomBF16(dst []byte, x []float32, key rng.Key, first uint64) (most uint32) {
+func RandomBF16(dst []byte, x []float32, key rng.Key, first uint64) uint32 {
 	same("RandomBF16", len(dst), 2*len(x))
-	n := whole(len(x), 16)
-	most = randomBF16AVX2(dst, x[:n], start(key, first>>2))
+	n, most := randomBF16AVX2(dst, x, start(key, first>>2))
 	return max(most, randomBF16Go(dst[2*n:], x[n:], key, first+uint64(n)))
 }
 
@@ -71,10 +68,9 @@ func randomBF16Go(dst []byte, x []float32, key rng.Key, first uint64) (most uint
 // largest half. Below 2⁻¹⁴, where halves are evenly spaced, it rounds a count of
 // 2⁻²⁴ with a draw of its own, number 2⁴⁰ plus the element's. It panics unless
 // len(dst) == 2·len(x).
-func RandomFP16(dst []byte, x []float32, key rng.Key, first uint64) (most uint32) {
+func RandomFP16(dst []byte, x []float32, key rng.Key, first uint64) uint32 {
 	same("RandomFP16", len(dst), 2*len(x))
-	n := whole(len(x), 16)
-	most = randomFP16AVX2(dst, x[:n], start(key, first>>2))
+	n, most := randomFP16AVX2(dst, x, start(key, first>>2))
 	for i, v := range x[:n] {
 		if u := math.Float32bits(v); u&magnitude < leastHalf {
 			smallFP16(dst[2*i:], u, key, first+uint64(i))
@@ -102,7 +98,7 @@ func randomFP16Go(dst []byte, x []float32, key rng.Key, first uint64) (most uint
 
 // smallFP16 writes element number at of bits u, below the least normal half.
 func smallFP16(dst []byte, u uint32, key rng.Key, at uint64) {
-	units := float64(math.Float32frombits(u&magnitude)) * (1 << 24)
+	units := float64(float64(math.Float32frombits(u&magnitude)) * (1 << 24))
 	n := math.Floor(units)
 	if key.Float64(at|1<<40) < units-n {
 		n++

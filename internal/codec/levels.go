@@ -66,18 +66,11 @@ func NewScale(levels, bits int, norm float64) Scale {
 // len(codes) == len(x).
 func Levels(codes []byte, x []float32, s Scale, most int, key rng.Key, first uint64) {
 	same("Levels", len(codes), len(x))
-	n := aligned(len(x), first)
-	levelsAVX2(codes, x[:n], s.Pre, s.PerLevel, most, start(key, first>>2))
-	levelsGo(codes[n:], x[n:], s, most, key, first+uint64(n))
-}
-
-// aligned is how many of n elements assembly takes that draws for sixteen at a
-// time.
-func aligned(n int, first uint64) int {
-	if first&15 != 0 {
-		return 0
+	n := 0
+	if first&15 == 0 { // a kernel draws for sixteen at a time
+		n = levelsAVX2(codes, x, s.Pre, s.PerLevel, most, start(key, first>>2))
 	}
-	return whole(n, 32)
+	levelsGo(codes[n:], x[n:], s, most, key, first+uint64(n))
 }
 
 func levelsGo(codes []byte, x []float32, s Scale, most int, key rng.Key, first uint64) {
@@ -118,9 +111,8 @@ func nearest(x float32) uint32 { return uint32(math.Float64bits(float64(x) + 1<<
 // It panics unless len(codes) == len(dst).
 func AddLevels(dst []float32, scale float32, codes []byte, width, zero int, low, unit float64) {
 	same("AddLevels", len(codes), len(dst))
-	n := whole(len(dst), 8)
 	if width > 4 || len(dst) < 64 {
-		addLevelsAVX2(dst[:n], scale, codes, zero, low, unit)
+		n := addLevelsAVX2(dst, scale, codes, zero, low, unit)
 		addLevelsGo(dst[n:], scale, codes[n:], zero, low, unit)
 		return
 	}
@@ -128,7 +120,7 @@ func AddLevels(dst []float32, scale float32, codes []byte, width, zero int, low,
 	for c := range 1 << width {
 		values[c] = value(byte(c), scale, zero, low, unit)
 	}
-	addLookupAVX2(dst[:n], codes, &values)
+	n := addLookupAVX2(dst, codes, &values)
 	addLookupGo(dst[n:], codes[n:], &values)
 }
 

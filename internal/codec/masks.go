@@ -49,8 +49,7 @@ func AddSigned(dst []float32, mask, signs []byte, plus float32) {
 			from += bits.OnesCount64(w)
 		}
 		part := dst[8*i : min(len(dst), 8*i+64*n)]
-		k := deposited(len(part) / 64)
-		addSignedAVX2(part[:64*k], at[:k], by[:k], plus)
+		k := addSignedAVX2(part, at[:len(part)/64], by[:], plus)
 		addSignedGo(part[64*k:], at[k:n], by[k:n], plus)
 	}
 }
@@ -69,11 +68,10 @@ func addSignedGo(dst []float32, mask, signs []uint64, plus float32) {
 // many there are. dst has room for sixteen more, or is as long as x: what is behind the
 // last may be overwritten.
 func Pick(dst, x []float32, mask []byte) int {
-	m := wideWhole(len(x), 16)
-	j := pickAVX512(dst, x[:m], mask)
-	x, mask = x[m:], mask[m/8:]
-	n := whole(len(x), 8)
-	j += pickAVX2(dst[j:], x[:n], mask, &together)
+	n, j := pickAVX512(dst, x, mask)
+	x, mask = x[n:], mask[n/8:]
+	n, more := pickAVX2(dst[j:], x, mask, &together)
+	j += more
 	return j + pickGo(dst[j:], x[n:], mask[n/8:])
 }
 
@@ -93,8 +91,7 @@ func pickGo(dst, x []float32, mask []byte) (j int) {
 func SumsReach(mask []byte, x, y, tau []float32) {
 	same("SumsReach", len(y), len(x))
 	same("SumsReach", len(tau), len(x))
-	n := whole(len(x), 32)
-	sumsReachAVX2(mask, x[:n], y, tau)
+	n := sumsReachAVX2(mask, x, y, tau)
 	sumsReachGo(mask[n/8:], x[n:], y[n:], tau[n:])
 }
 
@@ -113,8 +110,7 @@ func sumsReachGo(mask []byte, x, y, tau []float32) {
 func Momentum(u, v, g []float32, sent []byte, m, scale float32) uint32 {
 	same("Momentum", len(v), len(u))
 	same("Momentum", len(g), len(u))
-	n := whole(len(u), 8)
-	most := momentumAVX2(u[:n], v, g, sent, m, scale)
+	n, most := momentumAVX2(u, v, g, sent, m, scale)
 	return max(most, momentumGo(u[n:], v[n:], g[n:], sent[n/8:], m, scale))
 }
 
@@ -132,8 +128,7 @@ func momentumGo(u, v, g []float32, sent []byte, m, scale float32) (most uint32) 
 
 // Shrink takes tau, above 0, off the elements of x whose magnitude has at least as much.
 func Shrink(x []float32, tau float32) {
-	n := whole(len(x), 8)
-	shrinkAVX2(x[:n], tau)
+	n := shrinkAVX2(x, tau)
 	shrinkGo(x[n:], tau)
 }
 

@@ -16,9 +16,8 @@ func Pack(dst, codes []byte, width int) {
 		copy(dst, codes)
 		return
 	}
-	// The last eight codes of the assembly are stored as eight bytes.
-	n := whole(min(len(codes), max(0, len(dst)-8)/width*8), 32)
-	packAVX2(dst, codes[:n], width, &joins[width])
+	// The last eight codes of a kernel are stored as eight bytes.
+	n := packAVX2(dst, codes[:min(len(codes), max(0, len(dst)-8)/width*8)], width, &joins[width])
 	packGo(dst[n/8*width:], codes[n:], width)
 }
 
@@ -56,16 +55,13 @@ func Unpack(codes, p []byte, width int) {
 		copy(codes, p)
 		return
 	}
-	n := unpackable(len(codes), p, width)
-	unpackAVX2(codes[:n], p, width, &splits[width])
+	n := unpackAVX2(codes[:unpackable(len(codes), p, width)], p, width, &splits[width])
 	unpackGo(codes[n:], p[n/8*width:], width)
 }
 
-// unpackable is how many of n codes the assembly takes: it loads the last 16 as 16
+// unpackable is how many of n codes a kernel may take: it loads the last 16 as 16
 // bytes.
-func unpackable(n int, p []byte, width int) int {
-	return whole(min(n, max(0, len(p)-16)/width*8), 32)
-}
+func unpackable(n int, p []byte, width int) int { return min(n, max(0, len(p)-16)/width*8) }
 
 func unpackGo(codes, p []byte, width int) {
 	w, mask := uint(width), byte(1<<uint(width)-1)
@@ -106,8 +102,8 @@ func MaxCode(p []byte, n, width int) byte {
 	if width == 8 {
 		return MaxByte(p)
 	}
-	k := unpackable(n, p, width)
-	return max(maxCodeAVX2(k, p, width, &splits[width]), maxCodeGo(p[k/8*width:], n-k, width))
+	k, most := maxCodeAVX2(unpackable(n, p, width), p, width, &splits[width])
+	return max(most, maxCodeGo(p[k/8*width:], n-k, width))
 }
 
 func maxCodeGo(p []byte, n, width int) (m byte) {
@@ -123,8 +119,8 @@ func maxCodeGo(p []byte, n, width int) (m byte) {
 
 // MaxByte is the largest byte, 0 for none.
 func MaxByte(b []byte) byte {
-	n := whole(len(b), 32)
-	return max(maxByteAVX2(b[:n]), maxByteGo(b[n:]))
+	n, most := maxByteAVX2(b)
+	return max(most, maxByteGo(b[n:]))
 }
 
 func maxByteGo(b []byte) (m byte) {

@@ -19,8 +19,7 @@ import (
 // unless len(codes) == len(x).
 func Exponents(codes []byte, x []float32, key rng.Key, first uint64) {
 	same("Exponents", len(codes), len(x))
-	n := whole(len(x), 32)
-	exponentsAVX2(codes, x[:n], start(key, first>>1))
+	n := exponentsAVX2(codes, x, start(key, first>>1))
 	exponentsGo(codes[n:], x[n:], key, first+uint64(n))
 }
 
@@ -43,8 +42,7 @@ func exponentsGo(codes []byte, x []float32, key rng.Key, first uint64) {
 func AddExponents(dst []float32, scale float32, codes, signs []byte) {
 	same("AddExponents", len(codes), len(dst))
 	same("AddExponents", len(signs), (len(dst)+7)/8)
-	n := whole(len(dst), 8)
-	addExponentsAVX2(dst[:n], scale, codes, signs)
+	n := addExponentsAVX2(dst, scale, codes, signs)
 	addExponentsGo(dst[n:], scale, codes[n:], signs[n/8:])
 }
 

@@ -12,28 +12,27 @@ import (
 //
 //	for h = 1, 2, 4 …: x[i], x[i+h] = x[i]+x[i+h], x[i]−x[i+h] for all i without bit h
 func Hadamard(x []float32) {
-	if whole(len(x), 64) == 0 {
-		hadamardGo(x)
-		return
+	h := 1
+	if hadamard64AVX2(x) > 0 {
+		h = 64
 	}
-	hadamard64AVX2(x)
-	for h := 64; h < len(x); {
+	for vectors := h > 1; vectors && h < len(x); {
 		switch {
-		case 8*h <= len(x):
-			butterflies8AVX2(x, h)
+		case 8*h <= len(x) && butterflies8AVX2(x, h):
 			h *= 8
-		case 4*h <= len(x):
-			butterflies4AVX2(x, h)
+		case 4*h <= len(x) && butterflies4AVX2(x, h):
 			h *= 4
-		default:
-			butterflies2AVX2(x, h)
+		case butterflies2AVX2(x, h):
 			h *= 2
+		default:
+			vectors = false
 		}
 	}
+	hadamardGo(x, h)
 }
 
-func hadamardGo(x []float32) {
-	h := 1
+// hadamardGo does the levels at the distances from h on.
+func hadamardGo(x []float32, h int) {
 	for ; 4*h <= len(x); h *= 4 { // two levels a pass
 		for i := 0; i < len(x); i += 4 * h {
 			p, q, r, s := x[i:i+h:i+h], x[i+h:i+2*h], x[i+2*h:i+3*h], x[i+3*h:i+4*h]
@@ -68,8 +67,7 @@ func Flip(x []float32, key rng.Key, first int) {
 			binary.LittleEndian.PutUint64(bits[i:], key.Uint64(draw))
 			draw++
 		}
-		n := whole(len(part), 8)
-		flipAVX2(part[:n], bits[:])
+		n := flipAVX2(part, bits[:])
 		flipGo(part[n:], bits[n/8:])
 		x = x[len(part):]
 	}
@@ -84,8 +82,7 @@ func flipGo(x []float32, bits []byte) {
 // ScaleTo sets y to a multiple of x, in float64 rounded to float32, as far as x
 // goes.
 func ScaleTo(y, x []float32, a float64) {
-	n := whole(len(x), 8)
-	scaleToAVX2(y, x[:n], a)
+	n := scaleToAVX2(y, x, a)
 	scaleToGo(y[n:], x[n:], a)
 }
 

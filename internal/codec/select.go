@@ -14,8 +14,7 @@ import (
 // magnitude has at least the bits tau. It returns those of the largest magnitude.
 // len(mask) is ⌈len(x)/8⌉.
 func AtLeast(mask []byte, x []float32, tau uint32) uint32 {
-	n := whole(len(x), 32)
-	most := atLeastAVX2(mask, x[:n], tau)
+	n, most := atLeastAVX2(mask, x, tau)
 	return max(most, atLeastGo(mask[n/8:], x[n:], tau))
 }
 
@@ -91,8 +90,7 @@ func fewOnes(idx []uint32, mask []byte, first uint32) {
 // there are. Both need room for eight more, or as many elements as x: what is behind the
 // last may be overwritten.
 func Reaching(idx []uint32, val, x []float32, tau, first uint32) int {
-	n := whole(len(x), 8)
-	j := squeezeAVX2(idx, val, x[:n], tau, first, &together)
+	n, j := squeezeAVX2(idx, val, x, tau, first, &together)
 	return j + reachingGo(idx[j:], val[j:], x[n:], tau, first+uint32(n))
 }
 
@@ -110,11 +108,10 @@ func reachingGo(idx []uint32, val, x []float32, tau, first uint32) (j int) {
 // hi, and returns how many there are. dst is as long as x, and what is left of it may be
 // overwritten; it may be x.
 func Between(dst, x []float32, lo, hi uint32) int {
-	m := wideWhole(len(x), 16)
-	j := betweenAVX512(dst, x[:m], lo, hi)
-	x = x[m:]
-	n := whole(len(x), 8)
-	j += betweenAVX2(dst[j:], x[:n], lo, hi, &together)
+	n, j := betweenAVX512(dst, x, lo, hi)
+	x = x[n:]
+	n, more := betweenAVX2(dst[j:], x, lo, hi, &together)
+	j += more
 	return j + betweenGo(dst[j:], x[n:], lo, hi)
 }
 
@@ -133,11 +130,10 @@ func betweenGo(dst, x []float32, lo, hi uint32) (j int) {
 // has at least the bits lo and fewer than hi, and to val the elements. It returns how many
 // there are. Both are as long as x, and what is left of them may be overwritten.
 func Band(idx []uint32, val, x []float32, lo, hi, first uint32) int {
-	m := wideWhole(len(x), 16)
-	j := bandAVX512(idx, val, x[:m], lo, hi, first)
-	x, first = x[m:], first+uint32(m)
-	n := whole(len(x), 8)
-	j += bandAVX2(idx[j:], val[j:], x[:n], lo, hi, first, &together)
+	n, j := bandAVX512(idx, val, x, lo, hi, first)
+	x, first = x[n:], first+uint32(n)
+	n, more := bandAVX2(idx[j:], val[j:], x, lo, hi, first, &together)
+	j += more
 	return j + bandGo(idx[j:], val[j:], x[n:], lo, hi, first+uint32(n))
 }
 
@@ -171,8 +167,8 @@ func count(x []float32, tau uint32) int {
 	for len(x) > most {
 		c, x = c+count(x[:most], tau), x[most:]
 	}
-	n := whole(len(x), 32)
-	return c + countAVX2(x[:n], tau) + countGo(x[n:], tau)
+	n, some := countAVX2(x, tau)
+	return c + some + countGo(x[n:], tau)
 }
 
 func countGo(x []float32, tau uint32) (c int) {

@@ -10,8 +10,7 @@ import "math"
 func Signs(dst []byte, x []float32) (abs, sum float64) {
 	same("Signs", len(dst), (len(x)+7)/8)
 	var s [32]float64
-	n := whole(len(x), 16)
-	signSumsAVX2(dst, x[:n], &s)
+	n := signSumsAVX2(dst, x, &s)
 	signSumsGo(dst[n/8:], x[n:], &s)
 	return total16(s[:16]), total16(s[16:])
 }

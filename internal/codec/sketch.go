@@ -17,11 +17,9 @@ import (
 // It panics unless len(b) == len(a).
 func Places(a, b []uint32, cols int, key rng.Key, first, pair uint64) {
 	same("Places", len(b), len(a))
-	w := wideWhole(len(a), 16)
-	placesAVX512(a[:w], b, cols, start(key, 8*first+pair))
-	a, b, first = a[w:], b[w:], first+uint64(w)
-	n := whole(len(a), 8)
-	placesAVX2(a[:n], b, cols, start(key, 8*first+pair))
+	n := placesAVX512(a, b, cols, start(key, 8*first+pair))
+	a, b, first = a[n:], b[n:], first+uint64(n)
+	n = placesAVX2(a, b, cols, start(key, 8*first+pair))
 	placesGo(a[n:], b[n:], cols, key, first+uint64(n), pair)
 }
 
@@ -53,8 +51,7 @@ func Put(table, x []float32, places []uint32) {
 // there are as many places, which must be in the table.
 func Look(dst, table []float32, places []uint32) {
 	same("Look", len(places), len(dst))
-	n := wideWhole(len(dst), 16)
-	lookAVX512(dst[:n], table, places)
+	n := lookAVX512(dst, table, places)
 	lookGo(dst[n:], table, places[n:])
 }
 
@@ -71,8 +68,7 @@ func Median5(dst []float32, rows *[5][]float32) {
 	for _, row := range rows {
 		same("Median5", len(row), len(dst))
 	}
-	n := whole(len(dst), 8)
-	median5AVX2(dst[:n], rows[0], rows[1], rows[2], rows[3], rows[4])
+	n := median5AVX2(dst, rows[0], rows[1], rows[2], rows[3], rows[4])
 	median5Go(dst, rows, n)
 }
 

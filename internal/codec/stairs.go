@@ -44,12 +44,10 @@ func NewStairs(table []int) *Stairs {
 func (s *Stairs) Round(codes []byte, y []float32, perUnit float64, key rng.Key, first uint64) {
 	same("Round", len(codes), len(y))
 	if s.top <= 15 { // two registers hold so many steps
-		n := wideWhole(len(y), 16)
-		climbAVX512(codes, y[:n], perUnit, float64(s.top), &s.steps, start(key, first>>1))
+		n := climbAVX512(codes, y, perUnit, float64(s.top), &s.steps, start(key, first>>1))
 		codes, y, first = codes[n:], y[n:], first+uint64(n)
 	}
-	n := whole(len(y), 32)
-	climbAVX2(codes, y[:n], perUnit, float64(s.top), &s.steps, start(key, first>>1))
+	n := climbAVX2(codes, y, perUnit, float64(s.top), &s.steps, start(key, first>>1))
 	s.roundGo(codes[n:], y[n:], perUnit, key, first+uint64(n))
 }
 

@@ -18,8 +18,10 @@ func Steps(codes []byte, x []float32, low float32, s Scale, top int, key rng.Key
 	same("Steps", len(codes), len(x))
 	low *= s.Pre
 	most := float32(top) * (1 << 23)
-	n := aligned(len(x), first)
-	stepsAVX2(codes, x[:n], s.Pre, low, s.PerLevel, most, start(key, first>>2))
+	n := 0
+	if first&15 == 0 { // a kernel draws for sixteen at a time
+		n = stepsAVX2(codes, x, s.Pre, low, s.PerLevel, most, start(key, first>>2))
+	}
 	stepsGo(codes[n:], x[n:], s.Pre, low, s.PerLevel, most, key, first+uint64(n))
 }
 
@@ -43,8 +45,7 @@ func stepsGo(codes []byte, x []float32, pre, low, perStep, top float32, key rng.
 // len(x).
 func NearestSteps(codes []byte, x []float32, low, perStep, top float64) {
 	same("NearestSteps", len(codes), len(x))
-	n := whole(len(x), 32)
-	nearestStepsAVX2(codes, x[:n], low, perStep, top)
+	n := nearestStepsAVX2(codes, x, low, perStep, top)
 	nearestStepsGo(codes[n:], x[n:], low, perStep, top)
 }
 
@@ -57,10 +58,12 @@ func nearestStepsGo(codes []byte, x []float32, low, perStep, top float64) {
 // Extent returns the least and the largest element of x, which must not be
 // empty; −0 is less than 0. It returns false if x has a NaN or Inf.
 func Extent(x []float32) (lo, hi float32, finite bool) {
-	n := whole(len(x), 8)
-	l, h := extentAVX2(x[:n])
-	l2, h2 := extentGo(x[n:])
-	l, h = min(l, l2), max(h, h2)
+	n, l, h := extentAVX2(x)
+	if l2, h2 := extentGo(x[n:]); n > 0 {
+		l, h = min(l, l2), max(h, h2)
+	} else {
+		l, h = l2, h2
+	}
 	return math.Float32frombits(uint32(inOrder(l))), math.Float32frombits(uint32(inOrder(h))),
 		l > inOrder(-1<<31|infinity) && h < infinity
 }

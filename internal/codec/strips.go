@@ -3,20 +3,10 @@ package codec
 // Steps of cosine transforms, on blocks of s of the n rows of a strip of eight columns.
 // In the space rows are eight numbers apart, in a matrix stride.
 
-// strip says whether AVX-512 and AVX2 have kernels for strips.
-func strip() (wide, narrow bool) {
-	return wideWhole(stripCols, stripCols) > 0, whole(stripCols, stripCols) > 0
-}
-
 // folds sets rows of dst: sums of the mirrored rows of a block of src, then differences
 // times mul.
 func folds(dst, src []float64, stride, n, s int, mul []float64) {
-	switch wide, narrow := strip(); {
-	case wide:
-		foldsAVX512(dst, src, stride, n, s, mul)
-	case narrow:
-		foldsAVX2(dst, src, stride, n, s, mul)
-	default:
+	if !foldsAVX512(dst, src, stride, n, s, mul) && !foldsAVX2(dst, src, stride, n, s, mul) {
 		foldsGo(dst, src, stride, n, s, mul)
 	}
 }
@@ -35,12 +25,7 @@ func foldsGo(dst, src []float64, stride, n, s int, mul []float64) {
 
 // unfolds is the transpose of folds.
 func unfolds(dst []float64, stride int, src []float64, n, s int, mul []float64) {
-	switch wide, narrow := strip(); {
-	case wide:
-		unfoldsAVX512(dst, stride, src, n, s, mul)
-	case narrow:
-		unfoldsAVX2(dst, stride, src, n, s, mul)
-	default:
+	if !unfoldsAVX512(dst, stride, src, n, s, mul) && !unfoldsAVX2(dst, stride, src, n, s, mul) {
 		unfoldsGo(dst, stride, src, n, s, mul)
 	}
 }
@@ -61,12 +46,7 @@ func unfoldsGo(dst []float64, stride int, src []float64, n, s int, mul []float64
 // weaves takes even rows of a block from its first half, odd ones from sums of
 // neighbours in its second, all times scale.
 func weaves(dst []float64, stride int, src []float64, n, s int, scale float64) {
-	switch wide, narrow := strip(); {
-	case wide:
-		weavesAVX512(dst, stride, src, n, s, scale)
-	case narrow:
-		weavesAVX2(dst, stride, src, n, s, scale)
-	default:
+	if !weavesAVX512(dst, stride, src, n, s, scale) && !weavesAVX2(dst, stride, src, n, s, scale) {
 		weavesGo(dst, stride, src, n, s, scale)
 	}
 }
@@ -90,12 +70,7 @@ func weavesGo(dst []float64, stride int, src []float64, n, s int, scale float64)
 
 // unweaves is the transpose of weaves.
 func unweaves(dst, src []float64, stride, n, s int, scale float64) {
-	switch wide, narrow := strip(); {
-	case wide:
-		unweavesAVX512(dst, src, stride, n, s, scale)
-	case narrow:
-		unweavesAVX2(dst, src, stride, n, s, scale)
-	default:
+	if !unweavesAVX512(dst, src, stride, n, s, scale) && !unweavesAVX2(dst, src, stride, n, s, scale) {
 		unweavesGo(dst, src, stride, n, s, scale)
 	}
 }
@@ -117,55 +92,35 @@ func unweavesGo(dst, src []float64, stride, n, s int, scale float64) {
 	}
 }
 
-// Three steps at once, on all n rows of a strip, where there are vectors. The multipliers
-// of the eight rows of a matrix that are folded into row j of the eighths in the space are
-// in mul from 7·j on: four of the first fold, two of the next, and one.
+// Three steps at once, on all n rows of a strip, where there is a kernel for it: they
+// report whether it did so. The multipliers of the eight rows of a matrix that are folded
+// into row j of the eighths in the space are in mul from 7·j on: four of the first fold, two
+// of the next, and one.
 
 // folds3 is three folds, of n rows, of halves and of quarters.
-func folds3(dst, src []float64, stride, n int, mul []float64) {
-	if wide, _ := strip(); wide {
-		folds3AVX512(dst, src, stride, n, mul)
-		return
-	}
-	folds3AVX2(dst, src, stride, n, mul)
+func folds3(dst, src []float64, stride, n int, mul []float64) bool {
+	return folds3AVX512(dst, src, stride, n, mul) || folds3AVX2(dst, src, stride, n, mul)
 }
 
 // unfolds3 is the transpose of folds3.
-func unfolds3(dst []float64, stride int, src []float64, n int, mul []float64) {
-	if wide, _ := strip(); wide {
-		unfolds3AVX512(dst, stride, src, n, mul)
-		return
-	}
-	unfolds3AVX2(dst, stride, src, n, mul)
+func unfolds3(dst []float64, stride int, src []float64, n int, mul []float64) bool {
+	return unfolds3AVX512(dst, stride, src, n, mul) || unfolds3AVX2(dst, stride, src, n, mul)
 }
 
 // weaves3 is three weaves, of quarters, of halves and of n rows, the last times scale.
-func weaves3(dst []float64, stride int, src []float64, n int, scale float64) {
-	if wide, _ := strip(); wide {
-		weaves3AVX512(dst, stride, src, n, scale)
-		return
-	}
-	weaves3AVX2(dst, stride, src, n, scale)
+func weaves3(dst []float64, stride int, src []float64, n int, scale float64) bool {
+	return weaves3AVX512(dst, stride, src, n, scale) || weaves3AVX2(dst, stride, src, n, scale)
 }
 
 // unweaves3 is the transpose of weaves3.
-func unweaves3(dst, src []float64, stride, n int, scale float64) {
-	if wide, _ := strip(); wide {
-		unweaves3AVX512(dst, src, stride, n, scale)
-		return
-	}
-	unweaves3AVX2(dst, src, stride, n, scale)
+func unweaves3(dst, src []float64, stride, n int, scale float64) bool {
+	return unweaves3AVX512(dst, src, stride, n, scale) || unweaves3AVX2(dst, src, stride, n, scale)
 }
 
 // eights transforms blocks of eight rows. The multipliers of eight rows are the first
 // four, then come those of four and of two.
 func eights(x []float64, stride, n int, mul *[7]float64) {
-	switch wide, narrow := strip(); {
-	case wide:
-		eightsAVX512(x, stride, n, mul)
-	case narrow:
-		eightsAVX2(x, stride, n, mul)
-	default:
+	if !eightsAVX512(x, stride, n, mul) && !eightsAVX2(x, stride, n, mul) {
 		eightsGo(x, stride, n, mul)
 	}
 }
@@ -176,12 +131,7 @@ func eightsGo(x []float64, stride, n int, mul *[7]float64) {
 
 // eightsBack is the transpose of eights.
 func eightsBack(x []float64, stride, n int, mul *[7]float64) {
-	switch wide, narrow := strip(); {
-	case wide:
-		eightsBackAVX512(x, stride, n, mul)
-	case narrow:
-		eightsBackAVX2(x, stride, n, mul)
-	default:
+	if !eightsBackAVX512(x, stride, n, mul) && !eightsBackAVX2(x, stride, n, mul) {
 		eightsBackGo(x, stride, n, mul)
 	}
 }
@@ -256,11 +206,9 @@ func unfold8(x []float64, mul *[7]float64) {
 func Transpose(dst, src []float64, h, w int) {
 	same("Transpose", len(src), h*w)
 	same("Transpose", len(dst), h*w)
-	if (h|w)%4 == 0 && whole(len(src), 4) > 0 {
-		transposeAVX2(dst, src, h, w)
-		return
+	if (h|w)%4 != 0 || len(src) == 0 || !transposeAVX2(dst, src, h, w) {
+		transposeGo(dst, src, h, w)
 	}
-	transposeGo(dst, src, h, w)
 }
 
 func transposeGo(dst, src []float64, h, w int) {
@@ -274,8 +222,7 @@ func transposeGo(dst, src []float64, h, w int) {
 // Widen sets dst to src. It panics unless they have one length.
 func Widen(dst []float64, src []float32) {
 	same("Widen", len(src), len(dst))
-	n := whole(len(dst), 8)
-	widenAVX2(dst[:n], src)
+	n := widenAVX2(dst, src)
 	widenGo(dst[n:], src[n:])
 }
 
@@ -289,8 +236,7 @@ func widenGo(dst []float64, src []float32) {
 // Narrow sets dst to src, rounded. It panics unless they have one length.
 func Narrow(dst []float32, src []float64) {
 	same("Narrow", len(src), len(dst))
-	n := whole(len(dst), 8)
-	narrowAVX2(dst[:n], src)
+	n := narrowAVX2(dst, src)
 	narrowGo(dst[n:], src[n:])
 }
 

@@ -4,8 +4,11 @@ import "math"
 
 // SumOver adds to sum, one after the other, how far the magnitudes of x are beyond from.
 func SumOver(x []float32, from, sum float64) float64 {
-	n := whole(len(x), 8)
-	return sumOverGo(x[n:], from, sumOverAVX2(x[:n], from, sum))
+	n, s := sumOverAVX2(x, from, sum)
+	if n > 0 {
+		sum = s
+	}
+	return sumOverGo(x[n:], from, sum)
 }
 
 func sumOverGo(x []float32, from, sum float64) float64 {

@@ -12,8 +12,7 @@ import "encoding/binary"
 // It panics unless len(codes) == len(x).
 func Ternary(codes []byte, x []float32, half float32) {
 	same("Ternary", len(codes), len(x))
-	n := whole(len(x), 32)
-	ternaryAVX2(codes, x[:n], half)
+	n := ternaryAVX2(codes, x, half)
 	ternaryGo(codes[n:], x[n:], half)
 }
 

@@ -8,8 +8,7 @@ import "encoding/binary"
 // panics unless len(dst) == len(x).
 func PutI8(dst []byte, x []float32) {
 	same("PutI8", len(dst), len(x))
-	n := whole(len(x), 32)
-	put8AVX2(dst, x[:n])
+	n := put8AVX2(dst, x)
 	put8Go(dst[n:], x[n:])
 }
 
@@ -23,8 +22,7 @@ func put8Go(dst []byte, x []float32) {
 // SetI8 reads what PutI8 wrote. It panics unless len(src) == len(x).
 func SetI8(x []float32, src []byte) {
 	same("SetI8", len(src), len(x))
-	n := whole(len(x), 8)
-	set8AVX2(x[:n], src)
+	n := set8AVX2(x, src)
 	set8Go(x[n:], src[n:])
 }
 
@@ -38,8 +36,7 @@ func set8Go(x []float32, src []byte) {
 // AddI8 adds what PutI8 wrote to x. It panics unless len(src) == len(x).
 func AddI8(x []float32, src []byte) {
 	same("AddI8", len(src), len(x))
-	n := whole(len(x), 8)
-	add8AVX2(x[:n], src)
+	n := add8AVX2(x, src)
 	add8Go(x[n:], src[n:])
 }
 
@@ -54,8 +51,7 @@ func add8Go(x []float32, src []byte) {
 // each. It panics unless len(dst) == 2·len(x).
 func PutI16(dst []byte, x []float32) {
 	same("PutI16", len(dst), 2*len(x))
-	n := whole(len(x), 32)
-	put16AVX2(dst, x[:n])
+	n := put16AVX2(dst, x)
 	put16Go(dst[2*n:], x[n:])
 }
 
@@ -68,8 +64,7 @@ func put16Go(dst []byte, x []float32) {
 // SetI16 reads what PutI16 wrote. It panics unless len(src) == 2·len(x).
 func SetI16(x []float32, src []byte) {
 	same("SetI16", len(src), 2*len(x))
-	n := whole(len(x), 8)
-	set16AVX2(x[:n], src)
+	n := set16AVX2(x, src)
 	set16Go(x[n:], src[2*n:])
 }
 
@@ -82,8 +77,7 @@ func set16Go(x []float32, src []byte) {
 // AddI16 adds what PutI16 wrote to x. It panics unless len(src) == 2·len(x).
 func AddI16(x []float32, src []byte) {
 	same("AddI16", len(src), 2*len(x))
-	n := whole(len(x), 8)
-	add16AVX2(x[:n], src)
+	n := add16AVX2(x, src)
 	add16Go(x[n:], src[2*n:])
 }
 

@@ -167,9 +167,6 @@ func ExampleGeom() {
 
 // Products of pixels alone have the bits that walks along strips have.
 func TestPointwiseHasTheSameBits(t *testing.T) {
-	if !fused {
-		t.Skip("products round as walks do with assembly alone")
-	}
 	rapid.Check(t, func(t *rapid.T) {
 		g := geometry.Draw(t, "geometry")
 		g.Kernel, g.Pad = 1, 0

@@ -1,16 +1,11 @@
 package conv
 
+import "github.com/gradlab/gradlab/internal/portable"
+
 // One kernel does all products: tiles of 6 (or 4) rows by 16 columns of C, each
 // row anywhere. It reads A where it lies, so nothing is unfolded and little is
 // packed. This file is its plain-Go form, the specification of the assembly,
 // and what runs where there is none.
-//
-// Plain Go rounds each product before adding it, the assembly fuses the two, in
-// the same order. So with k terms two results differ by at most about
-//
-//	k · 2^-23 · Σ |a|·|b|
-//
-// and plain Go gives the same bits on every machine.
 
 const (
 	tileRows = 6 // the usual height of a tile; 4 is the other
@@ -46,25 +41,24 @@ type job struct {
 	panels           int       // 1 to maxPanels
 }
 
-// tilesGo computes
+// panelGo computes, in panel p of a job,
 //
-//	for each panel p, each tile, i < rows, j < 16:
+//	for each tile, i < rows, j < 16:
 //	    s = 0
 //	    for r < reps, each segment, l < n:
-//	        s += a[at[i] + seg.a + r·arep + l·sa] · b[seg.b + p·pb + r·brep + l·sb + j]
+//	        s += a[at[i] + seg.a + r·arep + l·sa] · b[seg.b + p·pb + r·brep + l·sb + j], rounded once
 //	    c[ct[i] + p·pc + j] = relu(c[ct[i] + p·pc + j] + s + bias[16p + j])
 //
-// where rows of a tile may be the same, and then are done once.
-func tilesGo(t *job) {
+// where a row that a segment excuses reads zeros, and rows of a tile may be the same, and
+// then are done once.
+func panelGo(t *job, p int) {
 	var acc [tileRows][tileCols]float32
-	for p := range t.panels {
-		for k := 0; k < len(t.at); k += t.rows {
-			for i := range t.rows {
-				acc[i] = t.row(k, i, p)
-			}
-			for i := range t.rows {
-				copy(t.c[int(t.ct[k+i])+p*t.pc:], acc[i][:])
-			}
+	for k := 0; k < len(t.at); k += t.rows {
+		for i := range t.rows {
+			acc[i] = t.row(k, i, p)
+		}
+		for i := range t.rows {
+			copy(t.c[int(t.ct[k+i])+p*t.pc:], acc[i][:])
 		}
 	}
 }
@@ -74,15 +68,13 @@ func (t *job) row(k, i, p int) (s [tileCols]float32) {
 	at, ct := int(t.at[k+i]), int(t.ct[k+i])+p*t.pc
 	for r := range t.reps {
 		for _, seg := range t.segs {
-			if seg.mask>>i&1 == 0 {
-				continue
+			b := t.b[int(seg.b)+p*t.pb+r*t.brep:]
+			a, step := zeros[:1], 0
+			if seg.mask>>i&1 == 1 {
+				a, step = t.a[at+int(seg.a)+r*t.arep:], t.sa
 			}
-			a, b := t.a[at+int(seg.a)+r*t.arep:], t.b[int(seg.b)+p*t.pb+r*t.brep:]
 			for l := range int(seg.n) {
-				v, w := a[l*t.sa], (*[tileCols]float32)(b[l*t.sb:])
-				for j := range s {
-					s[j] += float32(v * w[j])
-				}
+				portable.AddScaled(&s, a[l*step], (*[tileCols]float32)(b[l*t.sb:]))
 			}
 		}
 	}

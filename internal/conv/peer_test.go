@@ -15,6 +15,7 @@ import (
 	"time"
 
 	"github.com/gradlab/gradlab/internal/par"
+	"github.com/gradlab/gradlab/internal/program"
 )
 
 // peerShapes are convolutions of the models, with a batch that takes a while. Windows
@@ -123,31 +124,10 @@ type torch struct {
 	reply *bufio.Reader
 }
 
-// findPython returns an interpreter that has PyTorch: the one that the variable
-// PYTHON names, else the first of python3 and Debian's. Where PyTorch is not
-// installed it skips the test, with what was tried.
-func findPython(tb testing.TB) string {
-	candidates := []string{"python3", "/usr/bin/python3"}
-	if python := os.Getenv("PYTHON"); python != "" {
-		candidates = []string{python}
-	}
-	var tried []string
-	for _, c := range candidates {
-		const installed = "import importlib.util, sys; sys.exit(importlib.util.find_spec('torch') is None)"
-		err := exec.Command(c, "-c", installed).Run()
-		if err == nil {
-			return c
-		}
-		tried = append(tried, fmt.Sprintf("%s: %v", c, err))
-	}
-	tb.Skipf("no PyTorch beside which to measure (%s): apt-get install python3-torch, or name a python that has it in PYTHON", strings.Join(tried, "; "))
-	return ""
-}
-
 // startTorch starts the program. Where PyTorch is installed and it does not start,
 // that is a failure.
 func startTorch(tb testing.TB) *torch {
-	cmd := exec.Command(findPython(tb), "testdata/peer.py")
+	cmd := exec.Command(program.Python(tb, "torch"), "testdata/peer.py")
 	// Its threads must spin from call to call, as ours do, but not through our turn: GNU
 	// OpenMP's 300,000 pauses are 14 ms where a pause takes 140 cycles.
 	cmd.Env = append(os.Environ(), "GOMP_SPINCOUNT=10000")

@@ -23,11 +23,10 @@ const (
 	pointwiseTerms = 320
 )
 
-// newPointwise returns nil where w is not such a gradient, or where its kernels round
-// otherwise than those of f32.
+// newPointwise returns nil where w is not such a gradient.
 func newPointwise(w *weights) *pointwise {
 	g := w.g
-	if !fused || g.Kernel > 1 || g.Pad > 0 {
+	if g.Kernel > 1 || g.Pad > 0 {
 		return nil
 	}
 	for _, st := range w.strips {

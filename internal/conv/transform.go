@@ -1,5 +1,7 @@
 package conv
 
+import "github.com/gradlab/gradlab/internal/portable"
+
 // Winograd's transforms in plain Go, the specification of the assembly: a line
 // function for one dimension, applied to columns and then to rows.
 
@@ -25,75 +27,85 @@ var forms = [...]form{
 	{5, 2, weightLine5, outputLine2, gradientLine2, slopeLine5},
 }
 
-// line transforms one dimension, in place of its argument.
+// line transforms one dimension, in place of its argument. Products and sums are rounded
+// together, in the order written.
 type line func(x *[6]float32)
+
+// plus is x + k·y, minus x − k·y, rounded once.
+func plus(x, k, y float32) float32  { return portable.FMA(k, y, x) }
+func minus(x, k, y float32) float32 { return portable.FMA(-k, y, x) }
 
 // inputLine is Bᵀ: entries of the polynomials Π (x − q) over the other points.
 func inputLine(d *[6]float32) {
-	e, o := d[4]-pb2*d[2], d[3]-pb2*d[1]
-	f, p := d[4]-pa2*d[2], d[3]-pa2*d[1]
+	e, o := minus(d[4], pb2, d[2]), minus(d[3], pb2, d[1])
+	f, p := minus(d[4], pa2, d[2]), minus(d[3], pa2, d[1])
 	*d = [6]float32{
-		d[4] - (pa2+pb2)*d[2] + n0*d[0],
-		e + pa*o, e - pa*o, f + pb*p, f - pb*p,
-		d[5] - (pa2+pb2)*d[3] + n0*d[1],
+		plus(minus(d[4], pa2+pb2, d[2]), n0, d[0]),
+		plus(e, pa, o), minus(e, pa, o), plus(f, pb, p), minus(f, pb, p),
+		plus(minus(d[5], pa2+pb2, d[3]), n0, d[1]),
 	}
+}
+
+// sums are those of both points a and −a, b and −b, and their differences.
+func sums(m *[6]float32) (u, v, w, z float32) {
+	return m[1] + m[2], m[1] - m[2], m[3] + m[4], m[3] - m[4]
 }
 
 // outputLine is Aᵀ: powers of the points.
 func outputLine(m *[6]float32) {
-	u, v, w, z := m[1]+m[2], m[1]-m[2], m[3]+m[4], m[3]-m[4]
-	*m = [6]float32{m[0] + u + w, pa*v + pb*z, pa2*u + pb2*w, m[5] + pa2*pa*v + pb2*pb*z}
+	u, v, w, z := sums(m)
+	*m = [6]float32{m[0] + u + w, plus(pa*v, pb, z), plus(pa2*u, pb2, w), plus(plus(m[5], pa2*pa, v), pb2*pb, z)}
 }
 
 // weightLine is G: powers of the points, over Π (point − q).
 func weightLine(g *[6]float32) {
-	e, o := 1/na*g[0]+pa2/na*g[2], float32(pa/na)*g[1]
-	f, p := 1/nb*g[0]+pb2/nb*g[2], float32(pb/nb)*g[1]
-	*g = [6]float32{1 / n0 * g[0], e + o, e - o, f + p, f - p, g[2]}
+	e := plus(1/na*g[0], pa2/na, g[2])
+	f := plus(1/nb*g[0], pb2/nb, g[2])
+	*g = [6]float32{1 / n0 * g[0], plus(e, pa/na, g[1]), minus(e, pa/na, g[1]), plus(f, pb/nb, g[1]), minus(f, pb/nb, g[1]), g[2]}
 }
 
 // outputLine2 is Aᵀ for two outputs.
 func outputLine2(m *[6]float32) {
-	u, v, w, z := m[1]+m[2], m[1]-m[2], m[3]+m[4], m[3]-m[4]
-	*m = [6]float32{m[0] + u + w, m[5] + pa*v + pb*z}
+	u, v, w, z := sums(m)
+	*m = [6]float32{m[0] + u + w, plus(plus(m[5], pa, v), pb, z)}
 }
 
 // weightLine5 is G for five weights.
 func weightLine5(g *[6]float32) {
-	e, o := 1/na*g[0]+pa2/na*g[2]+pa2*pa2/na*g[4], pa/na*g[1]+pa2*pa/na*g[3]
-	f, p := 1/nb*g[0]+pb2/nb*g[2]+pb2*pb2/nb*g[4], pb/nb*g[1]+pb2*pb/nb*g[3]
+	e, o := plus(plus(1/na*g[0], pa2/na, g[2]), pa2*pa2/na, g[4]), plus(pa/na*g[1], pa2*pa/na, g[3])
+	f, p := plus(plus(1/nb*g[0], pb2/nb, g[2]), pb2*pb2/nb, g[4]), plus(pb/nb*g[1], pb2*pb/nb, g[3])
 	*g = [6]float32{1 / n0 * g[0], e + o, e - o, f + p, f - p, g[4]}
 }
 
 // gradientLine2 is A for two outputs.
 func gradientLine2(y *[6]float32) {
 	e, o := y[0], y[1]
-	*y = [6]float32{e, e + pa*o, e - pa*o, e + pb*o, e - pb*o, o}
+	*y = [6]float32{e, plus(e, pa, o), minus(e, pa, o), plus(e, pb, o), minus(e, pb, o), o}
 }
 
 // slopeLine5 is Gᵀ for five weights.
 func slopeLine5(m *[6]float32) {
-	u, v, w, z := m[1]+m[2], m[1]-m[2], m[3]+m[4], m[3]-m[4]
+	u, v, w, z := sums(m)
 	*m = [6]float32{
-		1/n0*m[0] + 1/na*u + 1/nb*w,
-		pa/na*v + pb/nb*z,
-		pa2/na*u + pb2/nb*w,
-		pa2*pa/na*v + pb2*pb/nb*z,
-		m[5] + pa2*pa2/na*u + pb2*pb2/nb*w,
+		plus(plus(1/n0*m[0], 1/na, u), 1/nb, w),
+		plus(pa/na*v, pb/nb, z),
+		plus(pa2/na*u, pb2/nb, w),
+		plus(pa2*pa/na*v, pb2*pb/nb, z),
+		plus(plus(m[5], pa2*pa2/na, u), pb2*pb2/nb, w),
 	}
 }
 
 // gradientLine is A.
 func gradientLine(y *[6]float32) {
-	e, o := y[0]+pa2*y[2], y[1]+pa2*y[3]
-	f, p := y[0]+pb2*y[2], y[1]+pb2*y[3]
-	*y = [6]float32{y[0], e + pa*o, e - pa*o, f + pb*p, f - pb*p, y[3]}
+	e, o := plus(y[0], pa2, y[2]), plus(y[1], pa2, y[3])
+	f, p := plus(y[0], pb2, y[2]), plus(y[1], pb2, y[3])
+	*y = [6]float32{y[0], plus(e, pa, o), minus(e, pa, o), plus(f, pb, p), minus(f, pb, p), y[3]}
 }
 
 // slopeLine is Gᵀ.
 func slopeLine(m *[6]float32) {
-	u, v, w, z := m[1]+m[2], m[1]-m[2], m[3]+m[4], m[3]-m[4]
-	*m = [6]float32{1/n0*m[0] + 1/na*u + 1/nb*w, pa/na*v + pb/nb*z, m[5] + pa2/na*u + pb2/nb*w}
+	u, v, w, z := sums(m)
+	*m = [6]float32{plus(plus(1/n0*m[0], 1/na, u), 1/nb, w), plus(pa/na*v, pb/nb, z), plus(plus(m[5], pa2/na, u), pb2/nb, w)}
 }
 
 // twice applies f to the n columns of x and to the m rows of what comes out.

@@ -30,8 +30,7 @@ func FromBF16(h uint16) float32 { return math.Float32frombits(uint32(h) << 16) }
 // panics unless len(dst) == 2·len(x).
 func EncodeBF16(dst []byte, x []float32) {
 	same("EncodeBF16", len(dst), 2*len(x))
-	n := whole(len(x))
-	encodeBF16AVX2(dst, x[:n])
+	n := encodeBF16AVX2(dst, x)
 	encodeBF16Go(dst[2*n:], x[n:])
 }
 
@@ -45,8 +44,7 @@ func encodeBF16Go(dst []byte, x []float32) {
 // unless len(b) == 2·len(dst).
 func DecodeBF16(dst []float32, b []byte) {
 	same("DecodeBF16", len(b), 2*len(dst))
-	n := whole(len(dst))
-	decodeBF16AVX2(dst[:n], b)
+	n := decodeBF16AVX2(dst, b)
 	decodeBF16Go(dst[n:], b[2*n:])
 }
 
@@ -63,8 +61,7 @@ func decodeBF16Go(dst []float32, b []byte) {
 // It panics unless len(b) == 2·len(dst).
 func AddBF16(dst []float32, scale float32, b []byte) {
 	same("AddBF16", len(b), 2*len(dst))
-	n := whole(len(dst))
-	addBF16AVX2(dst[:n], scale, b)
+	n := addBF16AVX2(dst, scale, b)
 	addBF16Go(dst[n:], scale, b[2*n:])
 }
 
@@ -77,8 +74,7 @@ func addBF16Go(dst []float32, scale float32, b []byte) {
 // RoundBF16 replaces each element by the bfloat16 nearest to it, what a
 // receiver of EncodeBF16(x) would see.
 func RoundBF16(x []float32) {
-	n := whole(len(x))
-	roundBF16AVX2(x[:n])
+	n := roundBF16AVX2(x)
 	roundBF16Go(x[n:])
 }
 

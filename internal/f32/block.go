@@ -213,7 +213,7 @@ func (r *rows) run(kr *kernel, x *call, c []float32) {
 			x.a, x.aRow, x.aStep, x.aTile = r.a[at*x.k:], 1, t.height, t.height*x.k
 		}
 		x.tiles, x.c = t.tiles, c[at*x.cRow:]
-		kr.run(t.height, x)
+		kr.multiply(t.height, x)
 		if len(x.packed) > 0 {
 			x.packedB(x.packed, kr.cols)
 		}

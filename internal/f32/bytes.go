@@ -64,8 +64,7 @@ func FromBytes(dst []float32, b []byte) {
 // It panics unless len(b) == 4·len(dst).
 func AddBytes(dst []float32, scale float32, b []byte) {
 	same("AddBytes", len(b), 4*len(dst))
-	n := whole(len(dst))
-	addBytesAVX2(dst[:n], scale, b)
+	n := addBytesAVX2(dst, scale, b)
 	addBytesGo(dst[n:], scale, b[4*n:])
 }
 

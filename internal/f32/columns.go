@@ -16,7 +16,7 @@ import "fmt"
 // as long as |μ| is below ten thousand σ. A matrix taken in pieces, first rows
 // first, gives the bits it gives as a whole.
 //
-// The assembly takes the columns up to the last whole group of eight, the Go
+// Kernels take the columns up to the last whole group of eight, the Go
 // twins the columns from lo on.
 
 // rowsOf is the number of rows of x at the given width. Anything else than
@@ -37,10 +37,8 @@ func rowsOf(op string, x []float32, cols int) int {
 //
 // x is rows × len(bias). It panics unless x is whole rows.
 func BiasReLU(x, bias []float32, relu bool) {
-	rows, n := rowsOf("BiasReLU", x, len(bias)), whole(len(bias))
-	if n > 0 {
-		biasReLUAVX2(rows, n, x, bias, relu)
-	}
+	rows := rowsOf("BiasReLU", x, len(bias))
+	n := biasReLUAVX2(rows, len(bias), x, bias, relu)
 	biasReLUGo(n, x, bias, relu)
 }
 
@@ -69,15 +67,13 @@ func biasReLUGo(lo int, x, bias []float32, relu bool) {
 // x and y are rows × len(scale), as is plus unless it is nil. y may be x or
 // plus. It panics unless the lengths agree.
 func ScaleShift(y, x, scale, shift, plus []float32, relu bool) {
-	rows, n := rowsOf("ScaleShift", x, len(scale)), whole(len(scale))
+	rows := rowsOf("ScaleShift", x, len(scale))
 	same("ScaleShift", len(y), len(x))
 	same("ScaleShift", len(shift), len(scale))
 	if plus != nil {
 		same("ScaleShift", len(plus), len(x))
 	}
-	if n > 0 {
-		scaleShiftAVX2(rows, n, y, x, scale, shift, plus, relu)
-	}
+	n := scaleShiftAVX2(rows, len(scale), y, x, scale, shift, plus, relu)
 	scaleShiftGo(n, y, x, scale, shift, plus, relu)
 }
 
@@ -106,14 +102,12 @@ func scaleShiftGo(lo int, y, x, scale, shift, plus []float32, relu bool) {
 // dx, dy and x are rows × len(k). dx may be dy or x. It panics unless the
 // lengths agree.
 func NormGrad(dx, dy, x, k, p, q []float32) {
-	rows, n := rowsOf("NormGrad", x, len(k)), whole(len(k))
+	rows := rowsOf("NormGrad", x, len(k))
 	same("NormGrad", len(dx), len(x))
 	same("NormGrad", len(dy), len(x))
 	same("NormGrad", len(p), len(k))
 	same("NormGrad", len(q), len(k))
-	if n > 0 {
-		normGradAVX2(rows, n, dx, dy, x, k, p, q)
-	}
+	n := normGradAVX2(rows, len(k), dx, dy, x, k, p, q)
 	normGradGo(n, dx, dy, x, k, p, q)
 }
 
@@ -134,10 +128,8 @@ func normGradGo(lo int, dx, dy, x, k, p, q []float32) {
 //
 // x is rows × len(sum). It panics unless x is whole rows.
 func ColSums(sum []float64, x []float32) {
-	rows, n := rowsOf("ColSums", x, len(sum)), whole(len(sum))
-	if n > 0 {
-		colSumsAVX2(rows, n, sum, x)
-	}
+	rows := rowsOf("ColSums", x, len(sum))
+	n := colSumsAVX2(rows, len(sum), sum, x)
 	colSumsGo(n, sum, x)
 }
 
@@ -157,11 +149,9 @@ func colSumsGo(lo int, sum []float64, x []float32) {
 //
 // dy and y are rows × len(sum). It panics unless the lengths agree.
 func ReLUGradColSums(sum []float64, dy, y []float32) {
-	rows, n := rowsOf("ReLUGradColSums", dy, len(sum)), whole(len(sum))
+	rows := rowsOf("ReLUGradColSums", dy, len(sum))
 	same("ReLUGradColSums", len(y), len(dy))
-	if n > 0 {
-		reluGradColSumsAVX2(rows, n, sum, dy, y)
-	}
+	n := reluGradColSumsAVX2(rows, len(sum), sum, dy, y)
 	reluGradColSumsGo(n, sum, dy, y)
 }
 
@@ -183,11 +173,9 @@ func reluGradColSumsGo(lo int, sum []float64, dy, y []float32) {
 //
 // x is rows × len(sum). It panics unless the lengths agree.
 func Moments(sum, sq []float64, x []float32) {
-	rows, n := rowsOf("Moments", x, len(sum)), whole(len(sum))
+	rows := rowsOf("Moments", x, len(sum))
 	same("Moments", len(sq), len(sum))
-	if n > 0 {
-		momentsAVX2(rows, n, sum, sq, x)
-	}
+	n := momentsAVX2(rows, len(sum), sum, sq, x)
 	momentsGo(n, sum, sq, x)
 }
 
@@ -197,7 +185,7 @@ func momentsGo(lo int, sum, sq []float64, x []float32) {
 		s, t := sum[lo:], sq[lo:]
 		for j, v := range x[at : at+cols-lo] {
 			s[j] += float64(v)
-			t[j] += float64(v) * float64(v)
+			t[j] += float64(float64(v) * float64(v))
 		}
 	}
 }
@@ -212,15 +200,13 @@ func momentsGo(lo int, sum, sq []float64, x []float32) {
 // dy and x are rows × len(sdy), as is y unless it is nil. It panics unless the
 // lengths agree.
 func NormGradSums(sdy, sdyx []float64, dy, x, y []float32) {
-	rows, n := rowsOf("NormGradSums", dy, len(sdy)), whole(len(sdy))
+	rows := rowsOf("NormGradSums", dy, len(sdy))
 	same("NormGradSums", len(sdyx), len(sdy))
 	same("NormGradSums", len(x), len(dy))
 	if y != nil {
 		same("NormGradSums", len(y), len(dy))
 	}
-	if n > 0 {
-		normGradSumsAVX2(rows, n, sdy, sdyx, dy, x, y)
-	}
+	n := normGradSumsAVX2(rows, len(sdy), sdy, sdyx, dy, x, y)
 	normGradSumsGo(n, sdy, sdyx, dy, x, y)
 }
 
@@ -235,7 +221,7 @@ func normGradSumsGo(lo int, sdy, sdyx []float64, dy, x, y []float32) {
 				d[j] = v
 			}
 			s[j] += float64(v)
-			t[j] += float64(v) * float64(x[j])
+			t[j] += float64(float64(v) * float64(x[j]))
 		}
 	}
 }

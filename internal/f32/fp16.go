@@ -50,8 +50,7 @@ func FromFP16(h uint16) float32 {
 // panics unless len(dst) == 2·len(x).
 func EncodeFP16(dst []byte, x []float32) {
 	same("EncodeFP16", len(dst), 2*len(x))
-	n := wholeF16(len(x))
-	encodeFP16AVX2(dst, x[:n])
+	n := encodeFP16AVX2(dst, x)
 	encodeFP16Go(dst[2*n:], x[n:])
 }
 
@@ -65,8 +64,7 @@ func encodeFP16Go(dst []byte, x []float32) {
 // unless len(b) == 2·len(dst).
 func DecodeFP16(dst []float32, b []byte) {
 	same("DecodeFP16", len(b), 2*len(dst))
-	n := wholeF16(len(dst))
-	decodeFP16AVX2(dst[:n], b)
+	n := decodeFP16AVX2(dst, b)
 	decodeFP16Go(dst[n:], b[2*n:])
 }
 
@@ -83,8 +81,7 @@ func decodeFP16Go(dst []float32, b []byte) {
 // It panics unless len(b) == 2·len(dst).
 func AddFP16(dst []float32, scale float32, b []byte) {
 	same("AddFP16", len(b), 2*len(dst))
-	n := wholeF16(len(dst))
-	addFP16AVX2(dst[:n], scale, b)
+	n := addFP16AVX2(dst, scale, b)
 	addFP16Go(dst[n:], scale, b[2*n:])
 }
 
@@ -97,8 +94,7 @@ func addFP16Go(dst []float32, scale float32, b []byte) {
 // RoundFP16 replaces each element by the half nearest to it, what a
 // receiver of EncodeFP16(x) would see.
 func RoundFP16(x []float32) {
-	n := wholeF16(len(x))
-	roundFP16AVX2(x[:n])
+	n := roundFP16AVX2(x)
 	roundFP16Go(x[n:])
 }
 

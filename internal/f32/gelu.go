@@ -13,10 +13,8 @@ import "math"
 // len(x) == len(y).
 func GELU(y, x []float32) {
 	same("GELU", len(x), len(y))
-	n := whole(len(y))
-	m := sixteens(n)
-	geluAVX512(y[:m], x)
-	geluAVX2(y[m:n], x[m:])
+	n := geluAVX512(y, x)
+	n += geluAVX2(y[n:], x[n:])
 	geluGo(y[n:], x[n:])
 }
 
@@ -35,10 +33,8 @@ func geluGo(y, x []float32) {
 // φ is off by at most 1e-9. It panics unless len(x) == len(dy).
 func GELUGrad(dy, x []float32) {
 	same("GELUGrad", len(x), len(dy))
-	n := whole(len(dy))
-	m := sixteens(n)
-	geluGradAVX512(dy[:m], x)
-	geluGradAVX2(dy[m:n], x[m:])
+	n := geluGradAVX512(dy, x)
+	n += geluGradAVX2(dy[n:], x[n:])
 	geluGradGo(dy[n:], x[n:])
 }
 
@@ -56,7 +52,7 @@ func geluGradGo(dy, x []float32) {
 func normal(x float64) (below, e float64) {
 	e = expDown(min(x*x/2, 700))
 	t := 1 / (1 + float64(0.3275911/math.Sqrt2*math.Abs(x)))
-	below = 0.5 * e * t * (0.254829592 + float64(t*(-0.284496736+float64(t*(1.421413741+float64(t*(-1.453152027+float64(t*1.061405429))))))))
+	below = float64(0.5 * e * t * (0.254829592 + float64(t*(-0.284496736+float64(t*(1.421413741+float64(t*(-1.453152027+float64(t*1.061405429)))))))))
 	if x > 0 {
 		below = 1 - below
 	}

@@ -20,8 +20,8 @@ import (
 //
 // with the blocks of k a function of k alone, each sum taken from its first
 // term to its last, so the bits do not depend on the number of threads, nor
-// on the other rows and columns. They do depend on whether the machine fuses
-// multiply and add (see kernel.go).
+// on the other rows and columns, nor on the machine: a product and its sum are
+// rounded once.
 //
 // Gemm panics if a dimension is negative, a stride is shorter than a row, or a
 // slice is too short. It is safe for concurrent use.
@@ -36,7 +36,7 @@ func GemmSerial(ta, tb bool, m, n, k int, alpha float32, a []float32, lda int, b
 
 // GemmN is Gemm on at most so many threads, with the same bits.
 func GemmN(threads int, ta, tb bool, m, n, k int, alpha float32, a []float32, lda int, b []float32, ldb int, beta float32, c []float32, ldc int) {
-	p := product{usable[0], ta, tb, m, n, k, alpha, a, lda, b, ldb, beta, c, ldc, false, false, false}
+	p := product{plain, ta, tb, m, n, k, alpha, a, lda, b, ldb, beta, c, ldc, false, false, false}
 	if !p.check() {
 		return
 	}
@@ -71,7 +71,7 @@ func GemmBatch(count int, ta, tb bool, m, n, k int, alpha float32, a []float32, 
 	}
 	// The last product reaches furthest.
 	last := count - 1
-	p := product{usable[0], ta, tb, m, n, k, alpha, from(a, last*nextA), lda, from(b, last*nextB), ldb, beta, from(c, last*nextC), ldc, false, false, false}
+	p := product{plain, ta, tb, m, n, k, alpha, from(a, last*nextA), lda, from(b, last*nextB), ldb, beta, from(c, last*nextC), ldc, false, false, false}
 	if !p.check() {
 		return
 	}
@@ -151,9 +151,9 @@ func (p *product) flipped() product {
 
 // choose picks a kernel and the side C lies on. The bits are the same.
 func (p *product) choose() {
-	kernels := usable
+	kernels := usable()
 	if p.pairs {
-		kernels = usablePairs
+		kernels = firstUsable(pairFamilies)
 	}
 	p.kr = kernels[0]
 	least := p.cost(p.m, p.n)

@@ -12,6 +12,8 @@ import (
 	"gonum.org/v1/gonum/blas"
 	"gonum.org/v1/gonum/blas/gonum"
 	"pgregory.net/rapid"
+
+	"github.com/gradlab/gradlab/internal/patience"
 )
 
 type gemmCase struct {
@@ -109,7 +111,7 @@ func TestGemmAgainstTripleLoop(t *testing.T) {
 		r := newRand(3)
 		eachTranspose(func(ta, tb bool) {
 			rounds := 200
-			if testing.Short() {
+			if !patience.Long {
 				rounds = 30
 			}
 			for i := range rounds {
@@ -119,7 +121,7 @@ func TestGemmAgainstTripleLoop(t *testing.T) {
 			}
 			for m := range 26 { // every edge
 				for n := range 50 {
-					if testing.Short() && (m+n)%5 > 0 {
+					if !patience.Long && (m+n)%5 > 0 {
 						continue
 					}
 					g := newCase(r, ta, tb, m, n, 1+(m+n)%19, 1, float32(n&1))
@@ -210,9 +212,9 @@ func TestGemmSpecialValues(t *testing.T) {
 // Several blocks in every direction, odd sizes, narrow results.
 var largeShapes = [][3]int{{257, 129, 513}, {64, 1100, 300}, {245, 1041, 67}, {9, 700, 800}, {700, 10, 801}, {1030, 3, 515}, {251, 300, 260}, {40, 512, 1024}, {70, 2048, 80}, {5, 7, 9000}, {25, 32, 5000}}
 
-// large is all of largeShapes, or some of them with -short.
+// large is all of largeShapes, or without the tag long those that are done soon.
 func large() [][3]int {
-	if testing.Short() {
+	if !patience.Long {
 		return [][3]int{largeShapes[3], largeShapes[4], largeShapes[9]}
 	}
 	return largeShapes
@@ -245,7 +247,11 @@ func TestGemmBitsDoNotDependOnThreads(t *testing.T) {
 	defer SetThreads(0)
 	eachKernel(t, func(t *testing.T) {
 		r, turn := newRand(5), 0
-		for i, s := range append(slices.Clone(large()), [3]int{120, 1200, 256}, [3]int{600, 600, 40}) {
+		shapes := slices.Clone(large())
+		if patience.Long || families[0][0].needs != 0 { // plain Go takes twenty times as long
+			shapes = append(shapes, [3]int{120, 1200, 256}, [3]int{600, 600, 40})
+		}
+		for i, s := range shapes {
 			eachTranspose(func(ta, tb bool) {
 				g := newCase(r, ta, tb, s[0], s[1], s[2], 1.5, float32(i%3)/2)
 				want := g.run(GemmSerial)

@@ -12,9 +12,13 @@ import (
 	"strings"
 	"testing"
 	"unsafe"
+
+	"github.com/gradlab/gradlab/internal/cpu"
+	"github.com/gradlab/gradlab/internal/patience"
+	"github.com/gradlab/gradlab/internal/portable"
 )
 
-// An interpreter for the few instructions of kernel_amd64.s, so that kernels
+// An interpreter for the few instructions of kernels_amd64.s, so that kernels
 // are verified on machines that cannot run them. It reads the file that is
 // assembled, checks every address, and is itself held against the hardware
 // with the kernels that do run.
@@ -372,7 +376,7 @@ func (m *machine) arithmetic(op string, x, y, z float32) float32 {
 		case "VADDPS":
 			return y + x
 		}
-		return fma(x, y, z)
+		return portable.FMA(x, y, z)
 	case flushes:
 		switch op {
 		case "VMULPS":
@@ -458,23 +462,24 @@ func interpret(code []instruction, x *call) {
 }
 
 func TestKernelsInterpreted(t *testing.T) {
-	code := parseAssembly(t, "kernel_amd64.s")
+	code := parseAssembly(t, "kernels_amd64.s")
 	rounds := 60
-	if testing.Short() {
+	if !patience.Long {
 		rounds = 12
 	}
 	r := newRand(23)
+	hardware := !flushesEarly()
 	seen := 0
 	for prefix, kr := range map[string]*kernel{"avx2x16x": avx2, "avx512x32x": avx512x32, "avx512x48x": avx512x48, "bf16x32x": bf16x32} {
 		for _, rows := range kr.heights {
-			name := fmt.Sprint(prefix, rows)
+			name := fmt.Sprint("asm", strings.ToUpper(prefix[:1]), prefix[1:], rows)
 			if code[name] == nil {
 				t.Errorf("there is no %s", name)
 				continue
 			}
 			seen++
 			for i := range rounds {
-				x, spec := newCall(r, kr.cols, rows), microFused
+				x, spec := newCall(r, kr.cols, rows), microTest
 				switch {
 				case kr == bf16x32:
 					x, spec = pairCall(r, x), pairsGo
@@ -488,10 +493,10 @@ func TestKernelsInterpreted(t *testing.T) {
 				if !same(want) {
 					t.Fatalf("%s, %v: other bits than specified", name, x)
 				}
-				if kr == avx2 && fused || kr == bf16x32 && hasPairs {
-					hardware := x.clone()
-					kr.run(rows, hardware)
-					if !same(hardware) {
+				if hardware && cpu.Has(kr.needs) {
+					ran := x.clone()
+					kr.multiply(rows, ran)
+					if !same(ran) {
 						t.Fatalf("%s, %v: the interpreter and the machine differ", name, x)
 					}
 				}

@@ -1,16 +1,33 @@
 package f32
 
-import "slices"
+import (
+	"slices"
+
+	"github.com/gradlab/gradlab/internal/cpu"
+	"github.com/gradlab/gradlab/internal/portable"
+)
 
 // A kernel multiplies a few rows of A by a panel of columns of B into a tile of
 // C that it holds in registers. The tile says how operands are cut and packed,
 // so it is a property of the kernel, which the machine chooses.
 type kernel struct {
 	name    string
+	needs   cpu.Features
 	rows    int   // of the highest tile
 	cols    int   // of every tile
 	heights []int // of the tiles there are: falling, down to 1
-	run     func(rows int, x *call)
+	// run does it by assembly and returns whether the processor can; nil if there is none.
+	run func(rows int, x *call) bool
+	// twin is the specification, and does what run does not.
+	twin func(cols, rows int, x *call)
+}
+
+// multiply computes tiles of one height.
+func (kr *kernel) multiply(rows int, x *call) {
+	x.check(rows, kr.cols)
+	if kr.run == nil || !kr.run(rows, x) {
+		kr.twin(kr.cols, rows, x)
+	}
 }
 
 // call is what a kernel is to do: tiles of one height, each below the other.
@@ -33,7 +50,9 @@ type call struct {
 	alpha       float32
 	add         bool
 	flush       bool // denormals count as 0, in operands and results
-	width       int  // the columns that exist
+	//lint:ignore U1000 used on arm64 alone
+	tiny  bool // what NEON answers with flush: a result may have become 0
+	width int  // the columns that exist
 }
 
 // check panics if the kernel would touch memory outside the slices.
@@ -46,19 +65,11 @@ func (x *call) check(rows, cols int) {
 	}
 }
 
-// The micro-kernel in plain Go: the specification of the assembly, and what
-// runs where there is none. It rounds each product before adding it, the
-// assembly fuses the two; both then multiply by alpha and add to C with a
-// rounding each. So two results differ, per block of k, by at most about
-//
-//	|alpha| · k · 2^-23 · Σp |a[i,p]|·|b[p,j]|
-//
-// and plain Go gives the same bits on every machine.
-
-// microGo computes, for each tile t of x,
+// microGo is the micro-kernel in plain Go: the specification of the assembly, and what
+// runs where there is none. It computes, for each tile t of x,
 //
 //	for i < rows, j < width:
-//	    s = 0; for p < k: s += a[t·aTile + i·aRow + p·aStep] * b[p·bStep + j]
+//	    s = 0; for p < k: s += a[t·aTile + i·aRow + p·aStep] * b[p·bStep + j], rounded once
 //	    c[(t·rows+i)·cRow + j] = alpha*s, plus what was there if add
 //
 // or, if flush, what microFlushedGo says.
@@ -67,55 +78,27 @@ func microGo(cols, rows int, x *call) {
 		microFlushedGo(cols, rows, x)
 		return
 	}
-	b, bStep := x.b, x.bStep
-	if len(x.packed) > 0 {
-		for p := range x.k {
-			copy(x.packed[p*cols:][:cols], b[p*bStep:])
-		}
-		b, bStep = x.packed, cols
-	}
-	for t := range x.tiles {
-		for i := range rows {
-			a, c := x.a[t*x.aTile+i*x.aRow:], x.c[(t*rows+i)*x.cRow:][:x.width]
-			for j := 0; j < x.width; j += 8 {
-				// Eight sums fit the registers.
-				var s0, s1, s2, s3, s4, s5, s6, s7 float32
-				for p := range x.k {
-					u, v := a[p*x.aStep], (*[8]float32)(b[p*bStep+j:])
-					s0 += float32(u * v[0])
-					s1 += float32(u * v[1])
-					s2 += float32(u * v[2])
-					s3 += float32(u * v[3])
-					s4 += float32(u * v[4])
-					s5 += float32(u * v[5])
-					s6 += float32(u * v[6])
-					s7 += float32(u * v[7])
-				}
-				s := [8]float32{s0, s1, s2, s3, s4, s5, s6, s7}
-				for y, s := range s[:min(8, x.width-j)] {
-					if v := float32(x.alpha * s); x.add {
-						c[j+y] += v
-					} else {
-						c[j+y] = v
+	x.pack(cols, func(b []float32, bStep int) {
+		for t := range x.tiles {
+			for i := range rows {
+				a, c := x.a[t*x.aTile+i*x.aRow:], x.c[(t*rows+i)*x.cRow:][:x.width]
+				for j := 0; j < x.width; j += 16 {
+					var s [16]float32
+					for p := range x.k {
+						portable.AddScaled(&s, a[p*x.aStep], (*[16]float32)(b[p*bStep+j:]))
+					}
+					for y, s := range s[:min(16, x.width-j)] {
+						if v := float32(x.alpha * s); x.add {
+							c[j+y] += v
+						} else {
+							c[j+y] = v
+						}
 					}
 				}
 			}
 		}
-	}
+	})
 }
-
-// plain is the kernel of machines without one of their own.
-var plain = &kernel{
-	name: "plain", rows: 4, cols: 16, heights: []int{4, 3, 2, 1},
-	run: func(rows int, x *call) { microGo(16, rows, x) },
-}
-
-var (
-	// available are the kernels this machine can run, the fastest first.
-	available = []*kernel{plain}
-	// usable are those that products choose from. All give the same bits.
-	usable = available
-)
 
 // has reports whether there are tiles of h rows.
 func (kr *kernel) has(h int) bool { return slices.Contains(kr.heights, h) }

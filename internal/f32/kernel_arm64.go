@@ -2,22 +2,20 @@
 
 package f32
 
-// fused says that assembly multiplies and adds with one rounding.
-const fused = true
+import "github.com/gradlab/gradlab/internal/cpu"
 
 func init() {
-	available = []*kernel{neon, plain}
-	usable = available[:1]
+	families = append([][]*kernel{{neon}}, families...)
+	cpu.Add("f32", cpu.Kernel{Name: "neon16x6"}, cpu.Kernel{Name: "neon16x4"}, cpu.Kernel{Name: "neon16x2"}, cpu.Kernel{Name: "neon16x1"})
 }
 
 // neon has 24 accumulators, 4 registers for B and up to 4 for A: all 32.
-var neon = &kernel{name: "neon-6x16", rows: 6, cols: 16, heights: []int{6, 4, 2, 1}, run: runNEON}
+var neon = &kernel{name: "neon-6x16", rows: 6, cols: 16, heights: []int{6, 4, 2, 1}, run: runNEON, twin: microGo}
 
-func runNEON(rows int, x *call) {
-	x.check(rows, 16)
-	if x.width == 16 {
+func runNEON(rows int, x *call) bool {
+	if x.width == 16 && !x.flush {
 		tilesNEON(rows, x)
-		return
+		return true
 	}
 	// There are no masked stores: by way of a tile in scratch memory.
 	var tile [6 * 16]float32
@@ -29,8 +27,17 @@ func runNEON(rows int, x *call) {
 		if len(one.packed) > 0 {
 			one.b, one.bStep, one.packed = one.packed, 16, nil
 		}
+		c := x.c[t*rows*x.cRow:]
+		if one.tiny {
+			// NEON takes to 0 what is below the least normal number before it is rounded,
+			// others do so afterwards.
+			again := one
+			again.c, again.cRow, again.add = c, x.cRow, x.add
+			microFlushedGo(16, rows, &again)
+			continue
+		}
 		for i := range rows {
-			row, sum := x.c[(t*rows+i)*x.cRow:][:x.width], tile[i*16:]
+			row, sum := c[i*x.cRow:][:x.width], tile[i*16:]
 			for j := range row {
 				switch {
 				case x.flush:
@@ -43,6 +50,7 @@ func runNEON(rows int, x *call) {
 			}
 		}
 	}
+	return true
 }
 
 func tilesNEON(rows int, x *call) {
@@ -58,7 +66,7 @@ func tilesNEON(rows int, x *call) {
 	}
 }
 
-// neon16x6 is microGo for tiles of 6×16, with fused multiply-adds. Its argument
+// neon16x6 is microGo for tiles of 6×16. Its argument
 // points to the first field of a call.
 //
 //go:noescape

@@ -11,7 +11,8 @@
 // VFMLA. x*y is -0 + x*y and x+y is x + 1*y, with the same rounding and signs.
 
 // SETUP loads what does not change from tile to tile, strides in bytes, and has
-// denormals count as 0 (FPCR.FZ) if they are to.
+// denormals count as 0 (FPCR.FZ) if they are to. Then FPSR.UFC says whether a result became
+// 0 that way.
 #define SETUP \
 	MOVD call+0(FP), R0            \
 	MOVD call_k(R0), R1            \
@@ -38,12 +39,17 @@
 	CBZ  R16, tile                 \
 	MRS  FPCR, R26                 \
 	ORR  $(1<<24), R26, R16        \
-	MSR  R16, FPCR
+	MSR  R16, FPCR                 \
+	MSR  ZR, FPSR
 
-// FINISH sets back what SETUP has set, and returns.
+// FINISH sets back what SETUP has set, tells whether there was an underflow, and returns.
 #define FINISH \
 	MOVBU call_flush(R0), R16 \
 	CBZ   R16, return         \
+	MRS   FPSR, R16           \
+	LSR   $3, R16             \
+	AND   $1, R16             \
+	MOVB  R16, call_tiny(R0)  \
 	MSR   R26, FPCR           \
 return:                       \
 	RET

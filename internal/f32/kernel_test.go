@@ -8,58 +8,58 @@ import (
 	"testing"
 
 	"pgregory.net/rapid"
+
+	"github.com/gradlab/gradlab/internal/cpu"
+	"github.com/gradlab/gradlab/internal/portable"
 )
 
 // shaped are kernels in plain Go with the tiles of AVX-512, which few machines
 // have: so that what cuts and packs for them is tested everywhere.
 var shaped = []*kernel{
-	{
-		name: "plain-12x32", rows: 12, cols: 32, heights: []int{12, 10, 8, 6, 4, 3, 2, 1},
-		run: func(rows int, x *call) { microGo(32, rows, x) },
-	},
-	{
-		name: "plain-8x48", rows: 8, cols: 48, heights: []int{8, 6, 5, 4, 3, 2, 1},
-		run: func(rows int, x *call) { microGo(48, rows, x) },
-	},
+	{name: "plain-12x32", rows: 12, cols: 32, heights: []int{12, 10, 8, 6, 4, 3, 2, 1}, twin: microGo},
+	{name: "plain-8x48", rows: 8, cols: 48, heights: []int{8, 6, 5, 4, 3, 2, 1}, twin: microGo},
+}
+
+// runnable are the kernels of some families that this machine can run.
+func runnable(families [][]*kernel) (all []*kernel) {
+	for _, f := range families {
+		if cpu.Has(f[0].needs) {
+			all = append(all, f...)
+		}
+	}
+	return all
 }
 
 // eachKernel runs a test with each kernel this machine can run and each shape
 // of tile, and with a choice of shapes.
 func eachKernel(t *testing.T, f func(t *testing.T)) {
-	old := usable
-	defer func() { usable = old }()
-	for _, kr := range append(slices.Clone(available), shaped...) {
-		usable = []*kernel{kr}
+	old := families
+	defer func() { families = old }()
+	for _, kr := range append(runnable(old), shaped...) {
+		families = [][]*kernel{{kr}}
 		t.Run(kr.name, f)
 	}
-	usable = append([]*kernel{plain}, shaped...)
+	families = [][]*kernel{append([]*kernel{plain}, shaped...)}
 	t.Run("plain-choice", f)
 }
 
-// fma returns x*y+z with one rounding: the exact product and the sum rounded to
-// odd in float64, which a second rounding cannot upset.
-func fma(x, y, z float32) float32 {
-	return float32(oddSum(float64(x)*float64(y), float64(z)))
-}
-
-func TestFMA(t *testing.T) {
-	r := newRand(20)
-	for range 100000 {
-		x, y, z := r.Float32()-0.5, r.Float32()-0.5, (r.Float32()-0.5)*float32(math.Exp2(float64(r.IntN(40)-30)))
-		exact := math.FMA(float64(x), float64(y), float64(z)) // wrong only if a tie was made
-		if got := fma(x, y, z); got != float32(exact) && math.Abs(float64(got)-exact) > math.Abs(float64(float32(exact))-exact) {
-			t.Fatalf("fma(%v, %v, %v) = %v, want %v", x, y, z, got, exact)
+// Kernels of one family want one thing of the processor, at any height.
+func TestFamiliesNeedOneThing(t *testing.T) {
+	needs := map[string]cpu.Features{}
+	for _, k := range cpu.Kernels()["f32"] {
+		needs[k.Name] = k.Needs
+	}
+	for prefix, kr := range map[string]*kernel{"avx2x16x": avx2, "avx512x32x": avx512x32, "avx512x48x": avx512x48, "bf16x32x": bf16x32} {
+		for _, h := range kr.heights {
+			if n, ok := needs[fmt.Sprint(prefix, h)]; ok && n != kr.needs {
+				t.Errorf("%s needs %v at %d rows, and %v at %d", kr.name, n, h, kr.needs, kr.rows)
+			}
 		}
 	}
-	// A tie of float32 that float64 makes out of something above it.
-	if got := fma(1+0x1p-23, 1+0x1p-23, 0x1p24); got != 0x1p24+2 {
-		t.Errorf("fma = %v, want %v", got, float32(0x1p24+2))
-	}
 }
 
-// microFused is microGo with fused multiply-adds: what assembly computes, bit
-// for bit.
-func microFused(cols, rows int, x *call) {
+// microTest is microGo in another way: sum by sum, each by portable.FMA.
+func microTest(cols, rows int, x *call) {
 	if len(x.packed) > 0 {
 		for p := range x.k {
 			copy(x.packed[p*cols:][:cols], x.b[p*x.bStep:])
@@ -70,7 +70,7 @@ func microFused(cols, rows int, x *call) {
 			for j := range x.width {
 				var s float32
 				for p := range x.k {
-					s = fma(x.a[t*x.aTile+i*x.aRow+p*x.aStep], x.b[p*x.bStep+j], s)
+					s = portable.FMA(x.a[t*x.aTile+i*x.aRow+p*x.aStep], x.b[p*x.bStep+j], s)
 				}
 				c := &x.c[(t*rows+i)*x.cRow+j]
 				if v := float32(x.alpha * s); x.add {
@@ -137,17 +137,13 @@ func (x *call) equal(y *call) bool { return sameBits(x.c, y.c) && sameBits(x.pac
 // Every kernel of this machine, on the machine, at every height.
 func TestKernelsAreWhatTheySay(t *testing.T) {
 	r := newRand(21)
-	for _, kr := range available {
+	for _, kr := range append(runnable(families), shaped...) {
 		for _, rows := range kr.heights {
 			for range 200 {
 				x := newCall(r, kr.cols, rows)
 				got, want := x.clone(), x.clone()
-				kr.run(rows, got)
-				if kr == plain {
-					microGo(kr.cols, rows, want)
-				} else {
-					microFused(kr.cols, rows, want)
-				}
+				kr.multiply(rows, got)
+				microTest(kr.cols, rows, want)
 				if !got.equal(want) {
 					t.Fatalf("%s, %d rows, %v: other bits than specified", kr.name, rows, x)
 				}
@@ -156,42 +152,26 @@ func TestKernelsAreWhatTheySay(t *testing.T) {
 	}
 }
 
-// Fused or not, results agree within the bound of kernel.go.
-func TestTwinsAgree(t *testing.T) {
+// A kernel that the processor cannot run leaves its work to plain Go.
+func TestKernelsThatCannotRun(t *testing.T) {
 	r := newRand(22)
-	for range 300 {
-		rows := 1 + r.IntN(6)
-		x := newCall(r, 16, rows)
-		fused, twice, size := x.clone(), x.clone(), x.clone()
-		microFused(16, rows, fused)
-		microGo(16, rows, twice)
-		size.a, size.b = absolute(x.a), absolute(x.b)
-		size.alpha, size.add = max(x.alpha, -x.alpha), false
-		microFused(16, rows, size)
-		for i, v := range fused.c {
-			if i%x.cRow >= x.width {
-				continue
-			}
-			slack := 2 * 0x1p-23 * math.Abs(float64(v)) // of adding to C
-			if d := math.Abs(float64(v - twice.c[i])); !(d <= float64(x.k)*0x1p-23*float64(size.c[i])+slack) {
-				t.Fatalf("%v: fused %v, twice rounded %v", x, v, twice.c[i])
+	defer cpu.Hide(cpu.Usable())()
+	for _, kr := range []*kernel{avx2, avx512x32, avx512x48} {
+		for _, rows := range kr.heights {
+			x := newCall(r, kr.cols, rows)
+			got, want := x.clone(), x.clone()
+			kr.multiply(rows, got)
+			if microTest(kr.cols, rows, want); !got.equal(want) {
+				t.Fatalf("%s, %d rows, %v: other bits than specified", kr.name, rows, x)
 			}
 		}
 	}
 }
 
-func absolute(x []float32) []float32 {
-	x = slices.Clone(x)
-	for i, v := range x {
-		x[i] = max(v, -v)
-	}
-	return x
-}
-
 // However many rows: every row is in one tile, and there are such tiles.
 func TestSplit(t *testing.T) {
 	neon := &kernel{name: "6x16", rows: 6, heights: []int{6, 4, 2, 1}}
-	for _, kr := range slices.Concat(available, shaped, []*kernel{neon}) {
+	for _, kr := range slices.Concat(runnable(families), shaped, []*kernel{neon}) {
 		for m := 1; m < 100; m++ {
 			full, h1, h2 := kr.split(m)
 			if full*kr.rows+h1+h2 != m || h1 > 0 && !kr.has(h1) || h2 > 0 && !kr.has(h2) || full < 0 || h2 > h1 {

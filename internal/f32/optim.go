@@ -17,8 +17,7 @@ func sqrt(x float32) float32 { return float32(math.Sqrt(float64(x))) }
 // It panics unless len(v) == len(u).
 func Momentum(u, v []float32, lr, beta float32) {
 	same("Momentum", len(v), len(u))
-	n := whole(len(u))
-	momentumAVX2(u[:n], v, lr, beta)
+	n := momentumAVX2(u, v, lr, beta)
 	momentumGo(u[n:], v[n:], lr, beta)
 }
 
@@ -38,8 +37,7 @@ func momentumGo(u, v []float32, lr, beta float32) {
 // It panics unless len(v) == len(u).
 func Nesterov(u, v []float32, lr, beta float32) {
 	same("Nesterov", len(v), len(u))
-	n := whole(len(u))
-	nesterovAVX2(u[:n], v, lr, beta)
+	n := nesterovAVX2(u, v, lr, beta)
 	nesterovGo(u[n:], v[n:], lr, beta)
 }
 
@@ -59,8 +57,7 @@ func nesterovGo(u, v []float32, lr, beta float32) {
 // It panics unless len(s) == len(u).
 func Adagrad(u, s []float32, lr, eps float32) {
 	same("Adagrad", len(s), len(u))
-	n := whole(len(u))
-	adagradAVX2(u[:n], s, lr, eps)
+	n := adagradAVX2(u, s, lr, eps)
 	adagradGo(u[n:], s[n:], lr, eps)
 }
 
@@ -80,8 +77,7 @@ func adagradGo(u, s []float32, lr, eps float32) {
 // It panics unless len(s) == len(u).
 func RMSProp(u, s []float32, lr, decay, keep, eps float32) {
 	same("RMSProp", len(s), len(u))
-	n := whole(len(u))
-	rmspropAVX2(u[:n], s, lr, decay, keep, eps)
+	n := rmspropAVX2(u, s, lr, decay, keep, eps)
 	rmspropGo(u[n:], s[n:], lr, decay, keep, eps)
 }
 
@@ -103,8 +99,7 @@ func rmspropGo(u, s []float32, lr, decay, keep, eps float32) {
 func RMSPropMomentum(u, s, v []float32, lr, decay, keep, eps, beta float32) {
 	same("RMSPropMomentum", len(s), len(u))
 	same("RMSPropMomentum", len(v), len(u))
-	n := whole(len(u))
-	rmspropMomentumAVX2(u[:n], s, v, lr, decay, keep, eps, beta)
+	n := rmspropMomentumAVX2(u, s, v, lr, decay, keep, eps, beta)
 	rmspropMomentumGo(u[n:], s[n:], v[n:], lr, decay, keep, eps, beta)
 }
 
@@ -135,8 +130,7 @@ type AdamRates struct {
 func Adam(u, m, v []float32, r *AdamRates) {
 	same("Adam", len(m), len(u))
 	same("Adam", len(v), len(u))
-	n := whole(len(u))
-	adamAVX2(u[:n], m, v, r.Rate, r.Unbias, r.B1, r.C1, r.B2, r.C2, r.Eps)
+	n := adamAVX2(u, m, v, r.Rate, r.Unbias, r.B1, r.C1, r.B2, r.C2, r.Eps)
 	adamGo(u[n:], m[n:], v[n:], r)
 }
 

@@ -70,3 +70,86 @@ func Transpose(dst []float32, ldd int, src []float32, lds, rows, cols int) {
 		}
 	}
 }
+
+// transpose writes dst[p*ldd+i] = src[i*lds+p] for i < rows (at most 8) and p
+// up to the multiple of 8 it returns, 0 where there is no kernel for it. It may write
+// eight values from each dst[p*ldd] on, later p last.
+func transpose(dst []float32, ldd int, src []float32, lds, rows, k int) int {
+	k &^= 7
+	if k == 0 {
+		return 0
+	}
+	_, _ = dst[(k-1)*ldd+7], src[(rows-1)*lds+k-1]
+	if !transpose8(&dst[0], ldd, &src[0], lds, rows, k/8) {
+		return 0
+	}
+	return k
+}
+
+// copyRuns copies n runs of width elements, lds apart in src, ldd apart in dst.
+// The run ahead elements further will be wanted soon; it need not exist.
+func copyRuns(width int, dst []float32, ldd int, src []float32, lds, n, ahead int) {
+	_, _ = dst[(n-1)*ldd+width-1], src[(n-1)*lds+width-1]
+	done := false
+	switch width {
+	case 4:
+		done = copy4(&dst[0], ldd, &src[0], lds, n, ahead)
+	case 6:
+		done = copy6(&dst[0], ldd, &src[0], lds, n, ahead)
+	case 8:
+		done = copy8(&dst[0], ldd, &src[0], lds, n, ahead)
+	case 10:
+		done = copy10(&dst[0], ldd, &src[0], lds, n, ahead)
+	case 12:
+		done = copy12(&dst[0], ldd, &src[0], lds, n, ahead)
+	case 16:
+		done = copy16(&dst[0], ldd, &src[0], lds, n, ahead)
+	}
+	if !done {
+		copyRunsGo(width, dst, ldd, src, lds, n)
+	}
+}
+
+// pairsAlong is pairsAlongGo.
+func pairsAlong(dst, x []float32) {
+	if n := len(x) &^ 1; n > 0 {
+		_ = dst[n/2-1]
+		if pairsAlongBF16(&dst[0], &x[0], n) {
+			dst, x = dst[n/2:], x[n:]
+		}
+	}
+	pairsAlongGo(dst, x)
+}
+
+// pairsAcross is pairsAcrossGo.
+func pairsAcross(dst, first, second []float32) {
+	if n := len(dst); n > 0 {
+		_, _ = first[n-1], second[n-1]
+		if pairsAcrossBF16(&dst[0], &first[0], &second[0], n) {
+			return
+		}
+	}
+	pairsAcrossGo(dst, first, second)
+}
+
+// halvesAlong is halvesAlongGo.
+func halvesAlong(dst []float32, b []byte) {
+	if n := len(b) / 4; n > 0 {
+		_ = dst[n-1]
+		if halvesAlongBF16(&dst[0], &b[0], n) {
+			dst, b = dst[n:], b[4*n:]
+		}
+	}
+	halvesAlongGo(dst, b)
+}
+
+// halvesAcross is halvesAcrossGo.
+func halvesAcross(dst []float32, first, second []byte) {
+	if n := len(dst); n > 0 {
+		_, _ = first[2*n-1], second[2*n-1]
+		if halvesAcrossBF16(&dst[0], &first[0], &second[0], n) {
+			return
+		}
+	}
+	halvesAcrossGo(dst, first, second)
+}

@@ -31,8 +31,7 @@ func total(s *lanes) float64 {
 func Dot(a, b []float32) float64 {
 	same("Dot", len(b), len(a))
 	var s lanes
-	n := whole(len(a)) &^ 15
-	dotAVX2(&s, a[:n], b)
+	n := dotAVX2(&s, a, b)
 	dotGo(&s, a[n:], b[n:])
 	return total(&s)
 }
@@ -42,12 +41,12 @@ func dotGo(s *lanes, a, b []float32) {
 	for len(a) >= len(s) && len(b) >= len(s) {
 		p, q := (*[len(s)]float32)(a), (*[len(s)]float32)(b)
 		for i := range s {
-			s[i] += float64(p[i]) * float64(q[i])
+			s[i] += float64(float64(p[i]) * float64(q[i]))
 		}
 		a, b = a[len(s):], b[len(s):]
 	}
 	for i, v := range a {
-		s[i] += float64(v) * float64(b[i])
+		s[i] += float64(float64(v) * float64(b[i]))
 	}
 }
 
@@ -66,8 +65,7 @@ const magnitude = 1<<31 - 1 // the bits of a float32 without its sign
 // sum adds up the elements, of each the bits in mask.
 func sum(x []float32, mask uint32) float64 {
 	var s lanes
-	n := whole(len(x)) &^ 15
-	sumAVX2(&s, x[:n], mask)
+	n := sumAVX2(&s, x, mask)
 	sumGo(&s, x[n:], mask)
 	return total(&s)
 }
@@ -93,8 +91,8 @@ func sumGo(s *lanes, x []float32, mask uint32) {
 func MaxAbs(x []float32) float32 { return math.Float32frombits(maxBits(x)) }
 
 func maxBits(x []float32) uint32 {
-	n := whole(len(x))
-	return max(maxBitsAVX2(x[:n]), maxBitsGo(x[n:]))
+	n, most := maxBitsAVX2(x)
+	return max(most, maxBitsGo(x[n:]))
 }
 
 func maxBitsGo(x []float32) uint32 {
@@ -134,9 +132,11 @@ func AllFinite(x []float32) bool {
 
 // AllFiniteBytes is AllFinite for float32 in their byte form, at any alignment.
 // Bytes behind the last whole element do not count.
-func AllFiniteBytes(b []byte) bool {
-	n := 4 * whole(len(b)/4)
-	return max(maxBytesAVX2(b[:n]), maxBytesGo(b[n:])) < infinity
+func AllFiniteBytes(b []byte) bool { return maxBytes(b) < infinity }
+
+func maxBytes(b []byte) uint32 {
+	n, most := maxBytesAVX2(b)
+	return max(most, maxBytesGo(b[n:]))
 }
 
 func maxBytesGo(b []byte) (m uint32) {
@@ -155,8 +155,7 @@ func AllFiniteFP16(b []byte) bool { return maxHalf(b) < infiniteFP }
 
 // maxHalf is the largest magnitude among halves of either format.
 func maxHalf(b []byte) uint16 {
-	n := 4 * whole(len(b)/4)
-	pair := maxHalfAVX2(b[:n])
+	n, pair := maxHalfAVX2(b)
 	return max(uint16(pair), uint16(pair>>16), maxHalfGo(b[n:]))
 }
 

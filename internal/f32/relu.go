@@ -28,8 +28,7 @@ func passed(d, y float32) float32 {
 // It panics unless len(x) == len(dst).
 func ReLU(dst, x []float32) {
 	same("ReLU", len(x), len(dst))
-	n := whole(len(dst))
-	reluAVX2(dst[:n], x)
+	n := reluAVX2(dst, x)
 	reluGo(dst[n:], x[n:])
 }
 
@@ -48,8 +47,7 @@ func reluGo(dst, x []float32) {
 func AddReLU(dst, a, b []float32) {
 	same("AddReLU", len(a), len(dst))
 	same("AddReLU", len(b), len(dst))
-	n := whole(len(dst))
-	addReLUAVX2(dst[:n], a, b)
+	n := addReLUAVX2(dst, a, b)
 	addReLUGo(dst[n:], a[n:], b[n:])
 }
 
@@ -68,8 +66,7 @@ func addReLUGo(dst, a, b []float32) {
 func ReLUGrad(dx, dy, y []float32) {
 	same("ReLUGrad", len(dy), len(dx))
 	same("ReLUGrad", len(y), len(dx))
-	n := whole(len(dx))
-	reluGradAVX2(dx[:n], dy, y)
+	n := reluGradAVX2(dx, dy, y)
 	reluGradGo(dx[n:], dy[n:], y[n:])
 }
 

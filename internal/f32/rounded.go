@@ -3,6 +3,8 @@ package f32
 import (
 	"encoding/binary"
 	"math"
+
+	"github.com/gradlab/gradlab/internal/portable"
 )
 
 // Products of operands rounded to bfloat16, with sums in float32.
@@ -15,21 +17,6 @@ import (
 // there is no such instruction the kernels of Gemm compute the same bits from operands
 // of the same values. The upper half is first; operands are packed for that.
 
-// plainPairs is the kernel of pairs of machines without one of their own.
-var plainPairs = &kernel{
-	name: "plain-pairs", rows: 4, cols: 16, heights: []int{4, 3, 2, 1},
-	run: func(rows int, x *call) { pairsGo(16, rows, x) },
-}
-
-var (
-	// availablePairs are the kernels of pairs that this machine can run.
-	availablePairs = []*kernel{plainPairs}
-	// usablePairs are those that products choose from.
-	usablePairs = availablePairs
-	// paired says whether products read pairs: decided once, by the machine.
-	paired bool
-)
-
 // GemmRounded computes C = op(A)·op(B), or adds it to C, where op(A) is m×k and op(B)
 // k×n as in Gemm, but rounded to bfloat16 by RoundAlong or RoundAcross: a vector along k
 // takes RoundedLen(k) words, and strides count words. An odd k has a last term of 0·0.
@@ -39,15 +26,14 @@ var (
 //
 // in float32, from the first term to the last, each sum rounded once; the first block
 // is c unless add. Denormals count
-// as 0, before and after a sum. Bits depend on nothing else, and are the same on all
-// machines: blocks are those of Gemm, and without denormals so are the bits, for
-// operands of these values. One thing differs: on arm64 what is less than 2^-126 before
-// it is rounded is 0, elsewhere after.
+// as 0, before and after a sum: what rounds to 2^-126 does not. Bits depend on nothing else,
+// and are the same on all machines: blocks are those of Gemm, and without denormals so are
+// the bits, for operands of these values.
 //
 // It panics where Gemm does, uses at most so many threads, and is safe for concurrent
 // use.
 func GemmRounded(threads int, ta, tb bool, m, n, k int, a []float32, lda int, b []float32, ldb int, add bool, c []float32, ldc int) {
-	p := product{usable[0], ta, tb, m, n, RoundedLen(k), 1, a, lda, b, ldb, 0, c, ldc, false, paired, true}
+	p := product{plain, ta, tb, m, n, RoundedLen(k), 1, a, lda, b, ldb, 0, c, ldc, false, paired, true}
 	if add {
 		p.beta = 1
 	}
@@ -181,8 +167,7 @@ func halvesAcrossK(dst []float32, ldd int, b []byte, lds, n, k int) {
 
 // flushBF16 rounds x to values of bfloat16, denormals to 0.
 func flushBF16(dst, x []float32) {
-	n := whole(len(x))
-	flushBF16AVX2(dst[:n], x[:n])
+	n := flushBF16AVX2(dst, x)
 	flushBF16Go(dst[n:], x[n:])
 }
 
@@ -257,7 +242,7 @@ func maddFlushed(s, x, y float32) float32 {
 		return flushed(s + p) // p is exact
 	}
 	// Exact, or rounded to odd, so that it can be rounded again.
-	t := oddSum(float64(x)*float64(y), float64(s))
+	t := portable.OddSum(float64(x)*float64(y), float64(s))
 	if size := math.Abs(t); size < 0x1p-126 {
 		// To the least normal number, or to 0.
 		if size < 0x1p-126-0x1p-151 {
@@ -268,22 +253,6 @@ func maddFlushed(s, x, y float32) float32 {
 		t = math.Copysign(size, t)
 	}
 	return float32(t)
-}
-
-// oddSum is x + y, and where that is not exact the neighbour whose last bit is set.
-func oddSum(x, y float64) float64 {
-	s := x + y
-	t := s - x
-	lost := (x - (s - t)) + (y - t)
-	if bits := math.Float64bits(s); lost != 0 && lost == lost && bits&1 == 0 {
-		if (lost > 0) == (s > 0) {
-			bits++
-		} else {
-			bits--
-		}
-		return math.Float64frombits(bits)
-	}
-	return s
 }
 
 // pairsGo is the kernel of pairs in plain Go, the specification of the assembly:

@@ -8,8 +8,7 @@ import "math"
 // the last. It panics unless len(dst) == ⌈len(x)/8⌉.
 func Signs(dst []byte, x []float32) {
 	same("Signs", len(dst), (len(x)+7)/8)
-	n := whole(len(x))
-	signsAVX2(dst, x[:n])
+	n := signsAVX2(dst, x)
 	signsGo(dst[n/8:], x[n:])
 }
 
@@ -37,8 +36,7 @@ func signsGo(dst []byte, x []float32) {
 // It panics unless len(b) == ⌈len(dst)/8⌉.
 func AddSigns(dst []float32, plus, minus float32, b []byte) {
 	same("AddSigns", len(b), (len(dst)+7)/8)
-	n := whole(len(dst))
-	addSignsAVX2(dst[:n], plus, minus, b)
+	n := addSignsAVX2(dst, plus, minus, b)
 	addSignsGo(dst[n:], plus, minus, b[n/8:])
 }
 

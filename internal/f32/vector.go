@@ -12,7 +12,7 @@ import (
 //
 // A kernel xxx has a twin xxxGo in plain Go, which is its specification and
 // does what assembly does not: all of it where there is none, elsewhere what is
-// left behind the last whole group of eight. See vec_amd64.go.
+// left behind the last whole group of eight.
 //
 // Arguments may be one and the same slice, but must not overlap otherwise.
 
@@ -30,8 +30,7 @@ func same(op string, got, want int) {
 // It panics unless len(x) == len(dst).
 func Axpy(dst []float32, a float32, x []float32) {
 	same("Axpy", len(x), len(dst))
-	n := whole(len(dst))
-	axpyAVX2(dst[:n], a, x)
+	n := axpyAVX2(dst, a, x)
 	axpyGo(dst[n:], a, x[n:])
 }
 
@@ -50,8 +49,7 @@ func axpyGo(dst []float32, a float32, x []float32) {
 func AxpyTo(dst, y []float32, a float32, x []float32) {
 	same("AxpyTo", len(y), len(dst))
 	same("AxpyTo", len(x), len(dst))
-	n := whole(len(dst))
-	axpyToAVX2(dst[:n], y, a, x)
+	n := axpyToAVX2(dst, y, a, x)
 	axpyToGo(dst[n:], y[n:], a, x[n:])
 }
 
@@ -69,8 +67,7 @@ func axpyToGo(dst, y []float32, a float32, x []float32) {
 // It panics unless len(x) == len(dst).
 func Add(dst, x []float32) {
 	same("Add", len(x), len(dst))
-	n := whole(len(dst))
-	addAVX2(dst[:n], x)
+	n := addAVX2(dst, x)
 	addGo(dst[n:], x[n:])
 }
 
@@ -88,8 +85,7 @@ func addGo(dst, x []float32) {
 // It panics unless len(x) == len(dst).
 func Sub(dst, x []float32) {
 	same("Sub", len(x), len(dst))
-	n := whole(len(dst))
-	subAVX2(dst[:n], x)
+	n := subAVX2(dst, x)
 	subGo(dst[n:], x[n:])
 }
 
@@ -104,8 +100,7 @@ func subGo(dst, x []float32) {
 //
 //	for i: x[i] *= a
 func Scale(x []float32, a float32) {
-	n := whole(len(x))
-	scaleAVX2(x[:n], a)
+	n := scaleAVX2(x, a)
 	scaleGo(x[n:], a)
 }
 
@@ -120,8 +115,7 @@ func scaleGo(x []float32, a float32) {
 //
 //	for i: x[i] = max(-limit, min(limit, x[i]))
 func Clamp(x []float32, limit float32) {
-	n := whole(len(x))
-	clampAVX2(x[:n], limit)
+	n := clampAVX2(x, limit)
 	clampGo(x[n:], limit)
 }
 
@@ -143,8 +137,7 @@ func Fill(x []float32, v float32) {
 		clear(x)
 		return
 	}
-	n := whole(len(x))
-	fillAVX2(x[:n], v)
+	n := fillAVX2(x, v)
 	fillGo(x[n:], v)
 }
 

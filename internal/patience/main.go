@@ -6,11 +6,6 @@ import (
 	"strconv"
 )
 
-const (
-	busy = 3 // from this factor on, others want the cores too
-	most = 8 // times as many threads as cores there
-)
-
 // Main runs the tests of a package, and is its exit code:
 //
 //	func TestMain(m *testing.M) { os.Exit(patience.Main(m)) }
@@ -23,24 +18,15 @@ func Main(m interface{ Run() int }) int {
 // otherwise: those that wait for leases to end, or for programs that they start, leave
 // cores to others.
 //
-// go test ends a package after ten minutes. A kernel gives every thread that wants a
-// core the same share of it, so on a busy machine the tests of a large suite run beside
-// each other on more threads than there are cores. Elsewhere nothing changes.
+// Temporary files lie in memory where there is room. Properties are checked on a quarter of
+// the cases that rapid draws by default, on all of them with the tag long.
 func Beside(least int) {
 	flag.Parse()
-	cores := runtime.GOMAXPROCS(0)
-	n := more(Factor())
-	runtime.GOMAXPROCS(n * cores)
-	if p := flag.Lookup("test.parallel"); p.Value.String() == strconv.Itoa(cores) {
-		_ = p.Value.Set(strconv.Itoa(max(least, n*cores)))
+	inMemory()
+	if checks := flag.Lookup("rapid.checks"); checks != nil && !Long && checks.Value.String() == checks.DefValue {
+		_ = checks.Value.Set("25")
 	}
-}
-
-// more is how many times as many threads as cores tests get at a factor. Each test
-// beside another one wants memory too, so there are no more threads than it takes.
-func more(factor float64) int {
-	if factor <= busy {
-		return 1
+	if p, cores := flag.Lookup("test.parallel"), runtime.GOMAXPROCS(0); p.Value.String() == strconv.Itoa(cores) {
+		_ = p.Value.Set(strconv.Itoa(max(least, cores)))
 	}
-	return int(min(most, max(4, factor/2)))
 }

@@ -1,6 +1,6 @@
 // Package patience stretches the waits of tests by what the machine gives them.
 //
-// A lease of a second is ample where a process has a core, and nothing where forty
+// A lease of a second is ample where a process has a core, and nothing where several
 // others want the same one: a heartbeat that is due may then wait for its turn
 // longer than the lease lasts. Tests of leases, limits and time-outs therefore
 // take their durations through Stretch. A wait that only guards against hanging

@@ -23,12 +23,3 @@ func TestStretch(t *testing.T) {
 		t.Errorf("factor %v", f)
 	}
 }
-
-// Threads grow with the load, within bounds, and a free machine keeps its own number.
-func TestMore(t *testing.T) {
-	for factor, want := range map[float64]int{1: 1, 3: 1, 3.1: 4, 8: 4, 12: 6, 16: 8, 100: 8} {
-		if n := more(factor); n != want {
-			t.Errorf("at factor %v %d threads a core, want %d", factor, n, want)
-		}
-	}
-}

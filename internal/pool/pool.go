@@ -20,9 +20,9 @@ const MaxPixels = 256
 // MaxPixels, or x is too short for it.
 func Max(y []float32, at []uint8, x []float32, w, h, stride int, relu bool) {
 	check(len(y), at, x, w, h, stride)
-	n := whole(len(y))
-	if n > 0 {
-		maxAVX2(&y[0], &at[0], &x[0], n, len(y), w, h, stride, relu)
+	n := 0
+	if len(y) > 0 {
+		n = maxAVX2(&y[0], &at[0], &x[0], len(y), len(y), w, h, stride, relu)
 	}
 	maxGo(n, y, at, x, w, h, stride, relu)
 }
@@ -51,9 +51,9 @@ func maxGo(lo int, y []float32, at []uint8, x []float32, w, h, stride int, relu 
 // With add set they are added to what is there. It panics as Max does.
 func MaxGrad(dx, dy []float32, at []uint8, w, h, stride int, add bool) {
 	check(len(dy), at, dx, w, h, stride)
-	n := whole(len(dy))
-	if n > 0 {
-		maxGradAVX2(&dx[0], &dy[0], &at[0], n, len(dy), w, h, stride, add)
+	n := 0
+	if len(dy) > 0 {
+		n = maxGradAVX2(&dx[0], &dy[0], &at[0], len(dy), len(dy), w, h, stride, add)
 	}
 	maxGradGo(n, dx, dy, at, w, h, stride, add)
 }

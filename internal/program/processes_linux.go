@@ -95,9 +95,6 @@ func NoneLeft(t *testing.T, out string) {
 // Running starts the long run in processes and waits until it is under way.
 func Running(t *testing.T, overrides ...string) (p *Program, out string) {
 	t.Helper()
-	if testing.Short() {
-		t.Skip("starts processes")
-	}
 	out = t.TempDir()
 	args := append([]string{"run", Recipe(t, Long), "--net", "grpc", "--json", "--no-plot", "--out", out, "codec=raw"}, overrides...)
 	p = Start(t, nil, args...)

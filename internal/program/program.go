@@ -1,6 +1,5 @@
-// Package program starts gradlab as its users do, for tests: the program is built once a
-// package of tests, started with arguments and an environment, waited for with a bound,
-// and read.
+// Package program starts gradlab as its users do, for tests: the program is built once,
+// started with arguments and an environment, waited for with a bound, and read.
 //
 // Tests that start it lie in several packages (experiments/cli, and those
 // below it): go test gives each ten minutes, which on a busy machine is little.
@@ -13,6 +12,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"runtime"
 	"slices"
 	"strings"
 	"sync"
@@ -42,7 +42,12 @@ func Main(m interface{ Run() int }) int {
 	}
 	defer os.RemoveAll(dir)
 	Gradlab = filepath.Join(dir, "gradlab")
-	build := exec.Command("go", "build", "-ldflags=-s -w", "-o", Gradlab, "github.com/gradlab/gradlab")
+	// go run keeps what it links in the build cache, where go build would link it again for
+	// every package of tests.
+	build := exec.Command("go", "run", "-ldflags=-s -w", "-exec", "cp", "github.com/gradlab/gradlab", Gradlab)
+	if runtime.GOOS == "windows" {
+		build = exec.Command("go", "build", "-ldflags=-s -w", "-o", Gradlab, "github.com/gradlab/gradlab")
+	}
 	build.Stderr = os.Stderr
 	if build.Run() != nil {
 		return 1

@@ -10,6 +10,8 @@ package rng
 import (
 	"math"
 	"math/bits"
+
+	"github.com/gradlab/gradlab/internal/portable"
 )
 
 const gamma = 0x9e3779b97f4a7c15
@@ -40,19 +42,19 @@ func Mix(z uint64) uint64 {
 func (k Key) Uint64(i uint64) uint64 { return Mix(uint64(k) + (i+1)*gamma) }
 
 // Float64 returns draw i, uniform in [0, 1).
-func (k Key) Float64(i uint64) float64 { return float64(k.Uint64(i)>>11) * 0x1p-53 }
+func (k Key) Float64(i uint64) float64 { return float64(float64(k.Uint64(i)>>11) * 0x1p-53) }
 
 // Float32 returns draw i, uniform in [0, 1).
-func (k Key) Float32(i uint64) float32 { return float32(k.Uint64(i)>>40) * 0x1p-24 }
+func (k Key) Float32(i uint64) float32 { return float32(float32(k.Uint64(i)>>40) * 0x1p-24) }
 
 // Norm returns draw i of the standard normal law (Box–Muller on two draws).
 func (k Key) Norm(i uint64) float64 {
 	u := 1 - k.Float64(2*i) // (0, 1]
-	return math.Sqrt(-2*math.Log(u)) * math.Cos(2*math.Pi*k.Float64(2*i+1))
+	return math.Sqrt(-2*portable.Log(u)) * portable.CosPi(2*k.Float64(2*i+1))
 }
 
 // Exp returns draw i of the exponential law with mean 1.
-func (k Key) Exp(i uint64) float64 { return -math.Log(1 - k.Float64(i)) }
+func (k Key) Exp(i uint64) float64 { return -portable.Log(1 - k.Float64(i)) }
 
 // IntN returns draw i, uniform in [0, n). It panics if n ≤ 0. The bias is
 // below n·2⁻⁶⁴.

@@ -3,6 +3,8 @@ package data
 import (
 	"image"
 	"math"
+
+	"github.com/gradlab/gradlab/internal/portable"
 )
 
 // Augmentation. A sample's jitter is drawn at (seed, "augment", position), so
@@ -97,8 +99,8 @@ func centre(w, h, outW, outH int, keep float64) image.Rectangle {
 func (j jitter) crop(w, h, outW, outH int, minArea, maxAspect float64) (r image.Rectangle, flip bool) {
 	flip = j.key.IntN(0, 2) == 1
 	for try := uint64(0); try < 10; try++ {
-		area := float64(w) * float64(h) * (minArea + (1-minArea)*j.key.Float64(4*try+1))
-		aspect := math.Exp((2*j.key.Float64(4*try+2) - 1) * math.Log(maxAspect))
+		area := float64(w) * float64(h) * (minArea + float64((1-minArea)*j.key.Float64(4*try+1)))
+		aspect := portable.Exp((float64(2*j.key.Float64(4*try+2)) - 1) * portable.Log(maxAspect))
 		cw, ch := int(math.Sqrt(area*aspect)+.5), int(math.Sqrt(area/aspect)+.5)
 		if cw < 1 || ch < 1 || cw > w || ch > h {
 			continue

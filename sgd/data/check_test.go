@@ -81,7 +81,7 @@ func TestCheckNamesWhatIsOdd(t *testing.T) {
 // published of; the published oddities are no finding worth a name.
 func TestCheckOfTarsAndOthers(t *testing.T) {
 	t.Parallel()
-	_, tars := ilsvrc(true)
+	_, tars := ilsvrc()
 	r, err := Check("imagenet", Options{Dir: put(t, tars...)})
 	if err != nil {
 		t.Fatal(err)

@@ -13,8 +13,6 @@ import (
 	"golang.org/x/image/draw"
 	"golang.org/x/image/webp"
 
-	jpegpart "github.com/gradlab/gradlab/internal/jpeg"
-	"github.com/gradlab/gradlab/internal/resize"
 	"github.com/gradlab/gradlab/sgd"
 )
 
@@ -23,19 +21,8 @@ type frame func(w, h int) image.Rectangle
 
 // decode unpacks a JPEG, PNG, WebP or BMP, scales the part that fr chooses to sh (1 or 3
 // channels) and writes it to pix, channel by channel. Grey, palette and CMYK
-// pictures are converted; transparency is black; EXIF is ignored. With reduce a JPEG
-// is decoded no larger than the sample needs, and no more of it than the part.
-func decode(b []byte, sh sgd.Shape, fr frame, reduce bool, pix []uint8) error {
-	small := reducers.Get().(*reducer)
-	defer reducers.Put(small) // what it decoded is used until then
-	show := small.exact
-	if reduce {
-		show = small.decode
-	}
-	if img, part := show(b, sh, fr); img != nil {
-		scaleTo(img, part, sh, pix)
-		return nil
-	}
+// pictures are converted; transparency is black; EXIF is ignored.
+func decode(b []byte, sh sgd.Shape, fr frame, pix []uint8) error {
 	img, err := decodeImage(b)
 	if err != nil {
 		return err
@@ -49,50 +36,6 @@ func decode(b []byte, sh sgd.Shape, fr frame, reduce bool, pix []uint8) error {
 	return nil
 }
 
-// reducer decodes JPEGs no further than a sample needs.
-type reducer struct{ jpeg jpegpart.Decoder }
-
-var reducers = sync.Pool{New: func() any { return new(reducer) }}
-
-// exact gives the part of a JPEG that fr chooses, as image/jpeg decodes it; nil for a
-// picture that is left to that.
-func (d *reducer) exact(b []byte, _ sgd.Shape, fr frame) (image.Image, image.Rectangle) {
-	c, err := d.jpeg.Header(b)
-	if err != nil || !plausible(c.Width, c.Height, len(b)) {
-		return nil, image.Rectangle{}
-	}
-	part := fr(c.Width, c.Height).Intersect(image.Rect(0, 0, c.Width, c.Height))
-	img, err := d.jpeg.Exact(b, part)
-	if err != nil {
-		return nil, part
-	}
-	return img, part
-}
-
-// decode gives the part of a JPEG that fr chooses, at the smallest size that is no
-// smaller than the sample; nil for a picture that has to be decoded as a whole.
-func (d *reducer) decode(b []byte, sh sgd.Shape, fr frame) (image.Image, image.Rectangle) {
-	c, err := d.jpeg.Header(b)
-	if err != nil || !plausible(c.Width, c.Height, len(b)) {
-		return nil, image.Rectangle{}
-	}
-	part := fr(c.Width, c.Height)
-	scale := 1
-	for scale < 8 && part.Dx() >= 2*scale*sh.W && part.Dy() >= 2*scale*sh.H {
-		scale *= 2
-	}
-	img, err := d.jpeg.Decode(b, scale, part)
-	if err != nil {
-		return nil, image.Rectangle{}
-	}
-	near := func(v int) int { return (v + scale/2) / scale }
-	part = image.Rect(near(part.Min.X), near(part.Min.Y), near(part.Max.X), near(part.Max.Y)).Intersect(img.Bounds())
-	if part.Empty() {
-		return nil, part
-	}
-	return img, part
-}
-
 // scaleTo scales part of img to sh and writes it to pix.
 func scaleTo(img image.Image, part image.Rectangle, sh sgd.Shape, pix []uint8) {
 	out := canvases.Get().(*canvas)
@@ -103,17 +46,14 @@ func scaleTo(img image.Image, part image.Rectangle, sh sgd.Shape, pix []uint8) {
 		out.colours = grow(out.colours, 3*plane)
 		colours = out.colours
 	}
-	same := part.Dx() == sh.W && part.Dy() == sh.H
-	if same || !out.scaler.Scale(colours, sh.W, sh.H, img, part) {
-		rgba := out.size(sh.W, sh.H)
-		if same {
-			draw.Draw(rgba, rgba.Bounds(), img, part.Min, draw.Src)
-		} else {
-			draw.BiLinear.Scale(rgba, rgba.Bounds(), img, part, draw.Src, nil)
-		}
-		for i, p := 0, rgba.Pix; i < plane; i, p = i+1, p[4:] {
-			colours[i], colours[plane+i], colours[2*plane+i] = p[0], p[1], p[2]
-		}
+	rgba := out.size(sh.W, sh.H)
+	if part.Dx() == sh.W && part.Dy() == sh.H {
+		draw.Draw(rgba, rgba.Bounds(), img, part.Min, draw.Src)
+	} else {
+		draw.BiLinear.Scale(rgba, rgba.Bounds(), img, part, draw.Src, nil)
+	}
+	for i, p := 0, rgba.Pix; i < plane; i, p = i+1, p[4:] {
+		colours[i], colours[plane+i], colours[2*plane+i] = p[0], p[1], p[2]
 	}
 	if sh.C == 1 {
 		for i := range pix[:plane] {
@@ -160,7 +100,6 @@ func plausible(w, h, bytes int) bool {
 type canvas struct {
 	rgba    image.RGBA
 	pix     []uint8 // of a decoded sample, channel by channel
-	scaler  resize.Scaler
 	colours []uint8 // of a sample that becomes grey
 	whole   []uint8 // a picture at the short side of a set
 	small   shrunk  // the same, or a view of one that is kept
@@ -187,7 +126,7 @@ func jpegQuality(b []byte) int {
 				sum += int(q)
 			}
 			if s := 100 * float64(sum) / standard; s <= 100 {
-				return min(100, int((200-s)/2+.5))
+				return min(100, int(float64((200-s)/2)+.5))
 			} else {
 				return max(1, int(5000/s+.5))
 			}

@@ -166,5 +166,5 @@ func (z *lazy) decode(i int, sh sgd.Shape, fr frame, c *canvas) error {
 	if err != nil {
 		return err
 	}
-	return z.tree.wrap(l.path(), decode(raw, sh, fr, z.how.Decode == decodeReduced, c.pix))
+	return z.tree.wrap(l.path(), decode(raw, sh, fr, c.pix))
 }

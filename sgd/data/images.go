@@ -74,7 +74,7 @@ func newScale(channels int, top float32, mean, std []float32) scale {
 	for c := range s {
 		m, d := mean[min(c, len(mean)-1)], std[min(c, len(std)-1)]
 		for v := range s[c] {
-			s[c][v] = (float32(v)/top - m) / d
+			s[c][v] = (float32(float32(v)/top) - m) / d
 		}
 	}
 	return s

@@ -1,6 +1,7 @@
 package data
 
 import (
+	_ "embed"
 	"fmt"
 	"strconv"
 	"strings"
@@ -13,8 +14,8 @@ import (
 //     val_annotations.txt, LOC_val_solution.csv, and val.txt with classes numbered
 //     from 0 in the order of their names;
 //   - a class a line, for the pictures by number:
-//     ILSVRC2012_validation_ground_truth.txt, whose classes are numbered as meta.mat
-//     or map_clsloc.txt says, and imagenet_2012_validation_synset_labels.txt.
+//     ILSVRC2012_validation_ground_truth.txt, whose classes are numbered as in ILSVRC
+//     2012 or as map_clsloc.txt says, and imagenet_2012_validation_synset_labels.txt.
 func (t *tree) labels(test []labelled, classes []string) (map[string]string, error) {
 	out := map[string]string{}
 	for _, f := range t.of(labelKind) {
@@ -63,11 +64,8 @@ func (t *tree) byNumber(out map[string]string, test []labelled, list []string, c
 		}
 		folder = func(c string) (string, error) {
 			f, ok := ids[c]
-			if !ok && len(ids) == 0 {
-				return "", fmt.Errorf("classes by number, and nothing says which folder each is: put meta.mat of the development kit, or map_clsloc.txt, beside it")
-			}
 			if !ok {
-				return "", fmt.Errorf("class %.20q has no folder in meta.mat or the map of classes", c)
+				return "", fmt.Errorf("class %.20q by number, and no folder here is that class of ILSVRC 2012: put map_clsloc.txt beside it, with the folder and the number of each class", c)
 			}
 			return f, nil
 		}
@@ -86,8 +84,14 @@ func (t *tree) byNumber(out map[string]string, test []labelled, list []string, c
 	return nil
 }
 
-// classNumbers is the folder of each class by its number, from meta.mat or a text
-// with number and folder in each line.
+// ilsvrc2012 is the folders (WordNet's ids) of the classes of ILSVRC 2012, in the order of
+// their numbers from 1 (ILSVRC2012_ID): what meta.mat of its development kit says.
+//
+//go:embed ilsvrc2012.txt
+var ilsvrc2012 string
+
+// classNumbers is the folder of each class by its number: from texts with number and folder
+// in each line, else that of ILSVRC 2012. Folders that are not there are left out.
 func (t *tree) classNumbers(classes map[string]bool) (map[string]string, error) {
 	out := map[string]string{}
 	for _, f := range t.of(mapKind) {
@@ -108,18 +112,11 @@ func (t *tree) classNumbers(classes map[string]bool) (map[string]string, error) 
 			}
 		}
 	}
-	for _, f := range t.of(matKind) {
-		b, err := t.read(f)
-		if err == nil {
-			var ids map[string]string
-			if ids, err = synsets(b); err == nil {
-				for id, folder := range ids {
-					out[id] = folder
-				}
+	if len(out) == 0 {
+		for i, folder := range strings.Fields(ilsvrc2012) {
+			if classes[folder] {
+				out[strconv.Itoa(i+1)] = folder
 			}
-		}
-		if err != nil {
-			return nil, t.wrap(f.path(), err)
 		}
 	}
 	return out, nil

@@ -4,6 +4,7 @@ import (
 	"math"
 	"sync"
 
+	"github.com/gradlab/gradlab/internal/portable"
 	"github.com/gradlab/gradlab/internal/rng"
 	"github.com/gradlab/gradlab/sgd"
 )
@@ -61,7 +62,7 @@ func beta(key rng.Key, a float64) float64 {
 		return key.Float64(0)
 	}
 	for i := uint64(0); ; i += 2 {
-		u, v := math.Pow(key.Float64(i), 1/a), math.Pow(key.Float64(i+1), 1/a)
+		u, v := portable.Pow(key.Float64(i), 1/a), portable.Pow(key.Float64(i+1), 1/a)
 		if s := u + v; s > 0 && s <= 1 {
 			return u / s
 		}
@@ -73,9 +74,9 @@ func (b *blend) apply(x, with []float32, sh sgd.Shape, back bool) {
 	if !b.cut {
 		for i, v := range x {
 			w := with[i]
-			x[i] = b.share*v + (1-b.share)*w
+			x[i] = float32(b.share*v) + float32((1-b.share)*w)
 			if back {
-				with[i] = b.share*w + (1-b.share)*v
+				with[i] = float32(b.share*w) + float32((1-b.share)*v)
 			}
 		}
 		return

@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"math"
 
+	"github.com/gradlab/gradlab/internal/portable"
 	"github.com/gradlab/gradlab/internal/rng"
 	"github.com/gradlab/gradlab/sgd"
 )
@@ -78,8 +79,8 @@ func (a *Augmentation) after(x []float32, sh sgd.Shape, j jitter) {
 	// As torchvision: area and the logarithm of the aspect are uniform; after ten
 	// misfits nothing is erased.
 	for try := uint64(0); try < 10; try++ {
-		area := float64(sh.H*sh.W) * (0.02 + 0.31*key.Float64(4*try+1))
-		aspect := math.Exp((2*key.Float64(4*try+2) - 1) * math.Log(3.3))
+		area := float64(sh.H*sh.W) * (0.02 + float64(0.31*key.Float64(4*try+1)))
+		aspect := portable.Exp((float64(2*key.Float64(4*try+2)) - 1) * portable.Log(3.3))
 		h, w := int(math.Sqrt(area*aspect)+.5), int(math.Sqrt(area/aspect)+.5)
 		if h < 1 || w < 1 || h >= sh.H || w >= sh.W {
 			continue
@@ -142,18 +143,11 @@ type Pictures struct {
 	MaxAspect float64 `doc:"most elongated random crop, width to height or height to width"`
 	Augmentation
 	Lighting float64 `doc:"deviation of the random light along the principal components of ImageNet's colours; AlexNet has 0.1 (Krizhevsky et al. 2012, section 4.1)"`
-	Decode   string  `doc:"full: every JPEG as a whole; reduced: the crop alone, at 1/2, 1/4 or 1/8 of its size where that still is no less than the sample: faster, and other bits"`
 	Cache    int     `doc:"short side in pixels to which pictures are scaled once and kept, as bytes that all processes map: epochs then crop those, which gives other bits; 0: pictures are decoded each time"`
 }
 
-// Ways to decode.
-const (
-	decodeFull    = "full"
-	decodeReduced = "reduced"
-)
-
 // defaultPictures is what pictures go through unless options say otherwise.
-var defaultPictures = Pictures{MinArea: 0.08, MaxAspect: 4. / 3, Augmentation: Augmentation{Flip: flipRandom}, Decode: decodeFull}
+var defaultPictures = Pictures{MinArea: 0.08, MaxAspect: 4. / 3, Augmentation: Augmentation{Flip: flipRandom}}
 
 func (s Pictures) validate(size int) error {
 	switch {
@@ -165,8 +159,6 @@ func (s Pictures) validate(size int) error {
 		return fmt.Errorf("option \"max_aspect\": want 1 to 10, not %g", s.MaxAspect)
 	case !(s.Lighting >= 0 && s.Lighting <= 10):
 		return fmt.Errorf("option \"lighting\": want a deviation of 0 to 10, not %g", s.Lighting)
-	case s.Decode != decodeFull && s.Decode != decodeReduced:
-		return fmt.Errorf("option \"decode\": want full or reduced, not %q", s.Decode)
 	}
 	if s.Cache != 0 && (s.Cache < size || s.Cache > 2048) {
 		return fmt.Errorf("option \"cache\": want %d (size) to 2048 pixels, or 0, not %d", size, s.Cache)
@@ -176,7 +168,7 @@ func (s Pictures) validate(size int) error {
 
 // set tells whether an option of training is.
 func (s Pictures) set() bool {
-	s.Resize, s.Decode, s.Cache = 0, decodeFull, 0
+	s.Resize, s.Cache = 0, 0
 	return s != defaultPictures
 }
 
@@ -206,7 +198,7 @@ func (s *Pictures) light(x []float32, sh sgd.Shape, std []float32, j jitter) {
 	for c := range sh.C {
 		sum := 0.0
 		for k := range 3 {
-			sum += lightAxes[c][k] * lightScale[k] * s.Lighting * key.Norm(uint64(k))
+			sum += float64(lightAxes[c][k] * lightScale[k] * s.Lighting * key.Norm(uint64(k)))
 		}
 		add := float32(sum) / std[c]
 		for i := range x[c*plane : (c+1)*plane] {

@@ -53,7 +53,6 @@ func everyOption(t *testing.T) map[string]sgd.Source {
 	files = append(files, entry{"imagenette2-160/val/n0/v.JPEG", files[0].body})
 	o := Options{Dir: put(t, files...), Seed: 7, Augment: true}
 	out["pictures"] = open(t, "imagenette(size=16,min_area=0.3,max_aspect=2,flip=alternate,erase=0.5,lighting=0.1)", o).Train
-	out["reduced"] = open(t, "imagenette(size=16,decode=reduced)", o).Train
 	return out
 }
 
@@ -297,7 +296,6 @@ func TestOptionsOfAugmentation(t *testing.T) {
 		"imagewoof(lighting=-1)":                             "want a deviation",
 		"cifar10(mixup=5)":                                   "want 0.01 to 4",
 		"imagenet(cutmix=-1)":                                "want 0.01 to 4",
-		"imagenet(decode=half)":                              "want full or reduced",
 		"imagewoof(size=4)":                                  "size must be 8 to 1024",
 		"cifar10(translate=2,border=reflect,flip=alternate)": "",
 		"imagenet(64)":                                       "",

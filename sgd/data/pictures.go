@@ -50,7 +50,7 @@ func (t *tree) loadImages(r *recipe, keep string, o Options) (l loaded, err erro
 				broken[i] = true
 				return nil
 			}
-			if err := decode(raw[p][i], r.shape, middle, false, m.pix[i*dim:(i+1)*dim]); err != nil {
+			if err := decode(raw[p][i], r.shape, middle, m.pix[i*dim:(i+1)*dim]); err != nil {
 				broken[i] = true
 				return lost.add(list[i].path(), t.wrap(list[i].path(), err))
 			}

@@ -5,6 +5,8 @@ import (
 	"os"
 	"path/filepath"
 	"testing"
+
+	"github.com/gradlab/gradlab/internal/patience"
 )
 
 // realDir is the folder of real data sets, if this machine has one.
@@ -34,7 +36,7 @@ func TestRealSets(t *testing.T) {
 			if loc, err := Locate(c.set, o); err != nil || !loc.Found {
 				t.Skipf("%s is not on this machine: set GRADLAB_DATA to a folder that has it", c.set)
 			}
-			if c.slow && testing.Short() {
+			if c.slow && !patience.Long {
 				t.Log("found but not decoded, which takes seconds: run without -short")
 				return
 			}

@@ -55,7 +55,7 @@ func shortSide(w, h, side int) (int, int) {
 }
 
 // shrink decodes a picture and scales it to a short side. The bytes are appended to dst.
-func shrink(dst, b []byte, side int, reduce bool) (out []byte, w, h int, err error) {
+func shrink(dst, b []byte, side int) (out []byte, w, h int, err error) {
 	config, _ := formOf(b)
 	c, err := config(bytes.NewReader(b))
 	if err != nil {
@@ -71,7 +71,7 @@ func shrink(dst, b []byte, side int, reduce bool) (out []byte, w, h int, err err
 	defer canvases.Put(work)
 	work.whole = grow(work.whole, 3*w*h)
 	whole := func(w, h int) image.Rectangle { return image.Rect(0, 0, w, h) }
-	if err := decode(b, sgd.Shape{C: 3, H: h, W: w}, whole, reduce, work.whole); err != nil {
+	if err := decode(b, sgd.Shape{C: 3, H: h, W: w}, whole, work.whole); err != nil {
 		return dst, 0, 0, err
 	}
 	at := len(dst)
@@ -155,10 +155,10 @@ func openResized(path string, n int) *resized {
 }
 
 // resizedFile is the file for a set's pictures at a short side: its name is a hash of
-// their names, sizes and times of change and of how they are decoded.
+// their names, sizes and times of change.
 func resizedFile(dir string, t *tree, parts [2][]labelled, how Pictures) string {
 	h := sha256.New()
-	fmt.Fprintf(h, "%s%s %d %s\n", resizedMagic, runtime.Version(), how.Cache, how.Decode)
+	fmt.Fprintf(h, "%s%s %d\n", resizedMagic, runtime.Version(), how.Cache)
 	archives := map[string]string{}
 	for p, list := range parts {
 		for i := range list {
@@ -293,7 +293,7 @@ func (z *lazy) shrink(dst []byte, i int) (out []byte, w, h int, err error) {
 	if err != nil {
 		return dst, 0, 0, err
 	}
-	out, w, h, err = shrink(dst, raw, z.how.Cache, z.how.Decode == decodeReduced)
+	out, w, h, err = shrink(dst, raw, z.how.Cache)
 	return out, w, h, z.tree.wrap(l.path(), err)
 }
 

@@ -51,58 +51,56 @@ func samplesOf(t *testing.T, ds sgd.Dataset) []float32 {
 func TestResizedPicturesAreAMemo(t *testing.T) {
 	t.Parallel()
 	for _, packed := range []bool{false, true} {
-		for _, how := range []string{decodeFull, decodeReduced} {
-			files := manyPictures("imagenette")
-			if packed {
-				files = []entry{{"imagenette.tar", tarBytes(files...)}}
+		files := manyPictures("imagenette")
+		if packed {
+			files = []entry{{"imagenette.tar", tarBytes(files...)}}
+		}
+		o := Options{Dir: put(t, files...), Seed: 5, Augment: true}
+		const spec = "imagenette(size=32,cache=48)"
+		want := samplesOf(t, open(t, spec, o))
+		o.Cache, o.KeepDecoded = t.TempDir(), true
+		check := func(what string) {
+			t.Helper()
+			if ds := open(t, spec, o); !slices.Equal(samplesOf(t, ds), want) || strings.Contains(ds.Note, "not kept") {
+				t.Errorf("packed %v, %s: other samples, note %q", packed, what, ds.Note)
 			}
-			o := Options{Dir: put(t, files...), Seed: 5, Augment: true}
-			spec := fmt.Sprintf("imagenette(size=32,decode=%s,cache=48)", how)
-			want := samplesOf(t, open(t, spec, o))
-			o.Cache, o.KeepDecoded = t.TempDir(), true
-			check := func(what string) {
-				t.Helper()
-				if ds := open(t, spec, o); !slices.Equal(samplesOf(t, ds), want) || strings.Contains(ds.Note, "not kept") {
-					t.Errorf("packed %v, decode=%s, %s: other samples, note %q", packed, how, what, ds.Note)
-				}
-			}
-			check("made")
-			kept := keptFiles(t, o.Cache)
-			if len(kept) != 1 || filepath.Ext(kept[0]) != ".resized" {
-				t.Fatalf("kept %q", kept)
-			}
-			whole, err := os.ReadFile(kept[0])
-			if err != nil {
+		}
+		check("made")
+		kept := keptFiles(t, o.Cache)
+		if len(kept) != 1 || filepath.Ext(kept[0]) != ".resized" {
+			t.Fatalf("kept %q", kept)
+		}
+		whole, err := os.ReadFile(kept[0])
+		if err != nil {
+			t.Fatal(err)
+		}
+		check("read")
+		for name, change := range map[string]func(b []byte) []byte{
+			"a picture damaged": func(b []byte) []byte { b[len(resizedMagic)+99] ^= 1; return b },
+			"the index damaged": func(b []byte) []byte { b[len(b)-20] ^= 1; return b },
+			"cut off":           func(b []byte) []byte { return b[:len(b)/2] },
+			"empty":             func([]byte) []byte { return nil },
+		} {
+			bad := filepath.Join(t.TempDir(), "bad") // by name: others may have the old one mapped
+			if err := os.WriteFile(bad, change(bytes.Clone(whole)), 0o644); err != nil {
 				t.Fatal(err)
 			}
-			check("read")
-			for name, change := range map[string]func(b []byte) []byte{
-				"a picture damaged": func(b []byte) []byte { b[len(resizedMagic)+99] ^= 1; return b },
-				"the index damaged": func(b []byte) []byte { b[len(b)-20] ^= 1; return b },
-				"cut off":           func(b []byte) []byte { return b[:len(b)/2] },
-				"empty":             func([]byte) []byte { return nil },
-			} {
-				bad := filepath.Join(t.TempDir(), "bad") // by name: others may have the old one mapped
-				if err := os.WriteFile(bad, change(bytes.Clone(whole)), 0o644); err != nil {
-					t.Fatal(err)
-				}
-				if err := os.Rename(bad, kept[0]); err != nil {
-					t.Fatal(err)
-				}
-				check(name)
-				if b, _ := os.ReadFile(kept[0]); name != "a picture damaged" && !bytes.Equal(b, whole) {
-					t.Errorf("%s: not made again", name)
-				}
+			if err := os.Rename(bad, kept[0]); err != nil {
+				t.Fatal(err)
 			}
-			o.Cache = ""
-			plain := samplesOf(t, open(t, fmt.Sprintf("imagenette(size=32,decode=%s)", how), o))
-			sum := 0.0
-			for i, v := range plain {
-				sum += math.Abs(float64(v - want[i]))
+			check(name)
+			if b, _ := os.ReadFile(kept[0]); name != "a picture damaged" && !bytes.Equal(b, whole) {
+				t.Errorf("%s: not made again", name)
 			}
-			if mean := 255 * sum * .226 / float64(len(plain)); mean > 8 || mean == 0 {
-				t.Errorf("decode=%s: %.1f levels from samples without cache=", how, mean)
-			}
+		}
+		o.Cache = ""
+		plain := samplesOf(t, open(t, "imagenette(size=32)", o))
+		sum := 0.0
+		for i, v := range plain {
+			sum += math.Abs(float64(v - want[i]))
+		}
+		if mean := 255 * sum * .226 / float64(len(plain)); mean > 8 || mean == 0 {
+			t.Errorf("%.1f levels from samples without cache=", mean)
 		}
 	}
 }
@@ -186,7 +184,7 @@ func TestShrink(t *testing.T) {
 	t.Parallel()
 	for _, c := range []struct{ w, h, side, wantW, wantH int }{{500, 375, 256, 341, 256}, {375, 500, 100, 100, 133}, {64, 300, 64, 64, 300}, {40, 30, 64, 40, 30}, {1, 9, 8, 1, 9}} {
 		img := scene(c.w, c.h, 2)
-		out, w, h, err := shrink([]byte("before"), pngBytes(img), c.side, false)
+		out, w, h, err := shrink([]byte("before"), pngBytes(img), c.side)
 		if err != nil || w != c.wantW || h != c.wantH || len(out) != 6+shrunkLen(w, h) || string(out[:6]) != "before" {
 			t.Fatalf("%+v: %d×%d, %d bytes, %v", c, w, h, len(out), err)
 		}
@@ -200,7 +198,7 @@ func TestShrink(t *testing.T) {
 			}
 		}
 	}
-	if _, _, _, err := shrink(nil, []byte("no picture"), 64, false); err == nil {
+	if _, _, _, err := shrink(nil, []byte("no picture"), 64); err == nil {
 		t.Error("no picture")
 	}
 }

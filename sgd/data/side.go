@@ -69,7 +69,7 @@ func (s *shrinker) scale(to, from []float32, m, n int) {
 		for x := range out {
 			sum := float32(0)
 			for k, w := range s.weights[x*s.taps : (x+1)*s.taps] {
-				sum += w * in[s.first[x]+k]
+				sum += float32(w * in[s.first[x]+k])
 			}
 			out[x] = sum
 		}
@@ -79,7 +79,7 @@ func (s *shrinker) scale(to, from []float32, m, n int) {
 		clear(out)
 		for k, w := range s.weights[y*s.taps : (y+1)*s.taps] {
 			for x, v := range s.rows[(s.first[y]+k)*m : (s.first[y]+k+1)*m] {
-				out[x] += w * v
+				out[x] += float32(w * v)
 			}
 		}
 	}
@@ -95,7 +95,7 @@ func (s *shrinker) prepare(m, n int) {
 	s.from, s.to, s.taps = n, m, min(n, int(math.Ceil(2*ratio))+1)
 	s.first, s.weights = grow(s.first, m), grow(s.weights, m*s.taps)
 	for x := range m {
-		middle := (float64(x)+0.5)*ratio - 0.5
+		middle := float64((float64(x)+0.5)*ratio) - 0.5
 		first := max(0, min(n-s.taps, int(math.Ceil(middle-ratio))))
 		w, sum := s.weights[x*s.taps:(x+1)*s.taps], 0.0
 		for k := range w {

@@ -27,7 +27,7 @@ func TestLargePicturesAtOtherSides(t *testing.T) {
 		files = append(files, entry{fmt.Sprintf("imagenette/train/n%d/%02d.JPEG", i%3, i), jpegBytes(scene(150+20*i, 210-15*i, i), 92)})
 	}
 	dir := put(t, append(files, entry{"imagenette/val/n0/v.JPEG", files[0].body})...)
-	for _, how := range []string{"", ",decode=reduced", ",cache=80", ",erase=1,lighting=0.1,mixup=0.2,cutmix=1"} {
+	for _, how := range []string{"", ",cache=80", ",erase=1,lighting=0.1,mixup=0.2,cutmix=1"} {
 		o := Options{Dir: dir, Seed: 3, Augment: true}
 		large := open(t, "imagenette(size=64"+how+")", o).Train
 		var got, want sgd.Batch

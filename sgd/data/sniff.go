@@ -29,7 +29,6 @@ const (
 	npyKind    // array, as NumPy saves it
 	classKind  // text giving the class of the picture of the same name: WebDataset
 	mapKind    // text giving the folder of each class by number
-	matKind    // the same in MATLAB's format: meta.mat of ImageNet's development kit
 	parquetKind
 )
 
@@ -37,7 +36,7 @@ const (
 // others say something about those of other files.
 func (k kind) samples() bool {
 	switch k {
-	case otherKind, labelKind, classKind, mapKind, matKind, npyKind:
+	case otherKind, labelKind, classKind, mapKind, npyKind:
 		return false
 	}
 	return true
@@ -70,8 +69,6 @@ func sniff(name string, head []byte, size int64) kind {
 		return pickleKind
 	case bytes.HasPrefix(head, []byte("\x93NUMPY")):
 		return npyKind
-	case bytes.HasPrefix(head, []byte("MATLAB 5.0 MAT-file")):
-		return matKind
 	}
 	if k := isCIFAR(head, size); k != otherKind {
 		return k

@@ -5,7 +5,6 @@ import (
 	"errors"
 	"math"
 	"os"
-	"os/exec"
 	"path/filepath"
 	"slices"
 	"strings"
@@ -14,6 +13,7 @@ import (
 	"time"
 
 	"github.com/gradlab/gradlab/internal/patience"
+	"github.com/gradlab/gradlab/internal/program"
 	"github.com/gradlab/gradlab/sgd"
 	"github.com/gradlab/gradlab/sgd/data"
 	"github.com/gradlab/gradlab/sgd/external"
@@ -23,17 +23,7 @@ import (
 // python is the interpreter and a program.
 func python(t *testing.T) []string {
 	t.Helper()
-	exe := ""
-	for _, at := range []string{"python3", "/usr/bin/python3"} {
-		if exec.Command(at, "-c", "import numpy").Run() == nil {
-			exe = at
-			break
-		}
-	}
-	if exe == "" {
-		t.Skip("no python3 with numpy")
-	}
-	return []string{exe, filepath.FromSlash("testdata/softmax.py")}
+	return []string{program.Python(t, "numpy"), filepath.FromSlash("testdata/softmax.py")}
 }
 
 func open(t *testing.T, limit time.Duration, args ...string) *external.Model {
@@ -153,6 +143,7 @@ func TestFailures(t *testing.T) {
 		"garbage": "garbage on its socket", "throws": "RuntimeError: no luck",
 	} {
 		t.Run(how, func(t *testing.T) {
+			t.Parallel()
 			limit := time.Duration(0)
 			if how == "hangs" {
 				limit = patience.Stretch(5 * time.Second) // the hello must come within it
@@ -170,6 +161,7 @@ func TestFailures(t *testing.T) {
 		"infinite": "metric mae is inf", "named": `calls a metric "a/b"`, "double": `calls a metric "loss"`, "many": "it measures 65 things",
 	} {
 		t.Run(how, func(t *testing.T) {
+			t.Parallel()
 			m := open(t, 0, how)
 			p := make([]float32, 650)
 			m.Init(p, 1)

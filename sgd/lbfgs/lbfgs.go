@@ -188,7 +188,7 @@ func (m *Minimizer) search(ctx context.Context, first float64, st *Step) (found 
 			return false, err
 		}
 		st.Tries++
-		if finite(loss) && loss <= m.Loss+sufficient*t*st.Slope {
+		if finite(loss) && loss <= m.Loss+float64(sufficient*t*st.Slope) {
 			st.Length, m.Loss = t, loss
 			return true, nil
 		}

@@ -272,20 +272,20 @@ func (o *momentsOp) end(r *run, _ *microbatch, d direction) {
 					s1, s2, m = o.joint[2*i], o.joint[2*i+1], o.all
 				}
 				mu = s1 / m
-				sigma2 = max(s2/m-mu*mu, 0)
+				sigma2 = max(s2/m-float64(mu*mu), 0)
 				unbiased := sigma2
 				if m > 1 {
 					unbiased *= m / (m - 1)
 				}
 				share := float64(samples) / float64(r.n)
-				meanOf += share * mu
-				varianceOf += share * unbiased
+				meanOf += float64(share * mu)
+				varianceOf += float64(share * unbiased)
 			}
 			inv := 1 / math.Sqrt(sigma2+o.Epsilon)
 			at := g*o.c + i
 			o.mu[at], o.inv[at] = mu, inv
 			a := o.gamma(r, i) * inv
-			o.a[at], o.b[at] = float32(a), float32(float64(shift[i])-a*mu)
+			o.a[at], o.b[at] = float32(a), float32(float64(shift[i])-float64(a*mu))
 		}
 		if r.train {
 			r.slope(o.mean)[i] = float32(o.Momentum * (float64(mean[i]) - meanOf))
@@ -304,16 +304,16 @@ func (o *momentsOp) differentiate(r *run) {
 			at := g*o.c + i
 			m := float64((o.first(r, g+1) - o.first(r, g)) * o.rows)
 			sdy, sdyx := o.total(r, g, i)
-			db, dg := sdy, o.inv[at]*(sdyx-o.mu[at]*sdy)
+			db, dg := sdy, float64(o.inv[at]*(sdyx-float64(o.mu[at]*sdy)))
 			dshift += db
 			dscale += dg
 			if joined { // what comes back to x is from all batches, what makes dγ and dβ from its own
 				sdy, sdyx, m = o.joint[2*i], o.joint[2*i+1], o.all
-				db, dg = sdy, o.inv[at]*(sdyx-o.mu[at]*sdy)
+				db, dg = sdy, o.inv[at]*(sdyx-float64(o.mu[at]*sdy))
 			}
 			k := o.gamma(r, i) * o.inv[at]
 			p := -k * dg / m * o.inv[at]
-			o.k[at], o.p[at], o.q[at] = float32(k), float32(p), float32(-k*db/m-p*o.mu[at])
+			o.k[at], o.p[at], o.q[at] = float32(k), float32(p), float32(-k*db/m-float64(p*o.mu[at]))
 		}
 		r.slope(o.shift)[i] = float32(dshift)
 		if o.scale >= 0 {

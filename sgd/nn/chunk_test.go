@@ -19,6 +19,9 @@ func TestEvaluationsInChunks(t *testing.T) {
 	}{
 		{"mlp", mnist, 1}, {"mnistcnn", mnist, 1}, {"resnet20", cifar, 0.35}, {"airbench94", cifar, 0.9}, {"resnet50", sgd.Shape{C: 3, H: 32, W: 32}, 0.25},
 	} {
+		if large(t, c.spec, c.in) {
+			continue
+		}
 		for _, precision := range []Precision{Float32, BFloat16} {
 			m, p := withOptions(t, c.spec, c.in, Options{Precision: precision})
 			b := randomBatch(c.in, 10, n)

@@ -54,13 +54,13 @@ func checkInit(name string) error {
 
 // Glorot draws uniformly from ±√(6/(fanIn+fanOut)) (Glorot and Bengio 2010).
 func Glorot(k Key, i uint64, fanIn, fanOut int) float64 {
-	return (2*k.Float64(i) - 1) * math.Sqrt(6/float64(fanIn+fanOut))
+	return (float64(2*k.Float64(i)) - 1) * math.Sqrt(6/float64(fanIn+fanOut))
 }
 
 // Torch draws uniformly from ±1/√fanIn, as PyTorch starts convolutions and dense
 // layers.
 func Torch(k Key, i uint64, fanIn, _ int) float64 {
-	return (2*k.Float64(i) - 1) / math.Sqrt(float64(fanIn))
+	return (float64(2*k.Float64(i)) - 1) / math.Sqrt(float64(fanIn))
 }
 
 // Dirac starts the first in output channels of a convolution of k×k windows and in

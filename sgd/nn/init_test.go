@@ -5,6 +5,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/gradlab/gradlab/internal/patience"
 	"github.com/gradlab/gradlab/sgd"
 )
 
@@ -22,7 +23,7 @@ func deviation(x []float32) float64 {
 // of every block 0, the others 1. With init=he it starts as it always did.
 func TestGoyalInit(t *testing.T) {
 	t.Parallel()
-	if testing.Short() {
+	if !patience.Long {
 		t.Skip("draws millions of weights")
 	}
 	blocks := map[string]int{"resnet20": 9, "resnet18": 8, "resnet18(stem=cifar)": 8, "resnet50": 16}

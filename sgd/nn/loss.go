@@ -1,6 +1,10 @@
 package nn
 
-import "math"
+import (
+	"math"
+
+	"github.com/gradlab/gradlab/internal/portable"
+)
 
 // Softmax cross-entropy with label smoothing ε over C classes (Szegedy et al.
 // 2016). With p = softmax(z) and targets q_k = (1 − ε)·[k = y] + ε/C,
@@ -17,7 +21,7 @@ func crossEntropy(z []float32, y int, smoothing, scale float64, dz []float32) fl
 	}
 	var norm, mean float64
 	for k, v := range z {
-		e := math.Exp(float64(v) - top)
+		e := portable.Exp(float64(v) - top)
 		norm += e
 		mean += float64(v) - top
 		if dz != nil {
@@ -31,9 +35,9 @@ func crossEntropy(z []float32, y int, smoothing, scale float64, dz []float32) fl
 		}
 		dz[y] -= float32(scale * (1 - smoothing))
 	}
-	loss := math.Log(norm) - (1-smoothing)*(float64(z[y])-top)
+	loss := portable.Log(norm) - float64((1-smoothing)*(float64(z[y])-top))
 	if smoothing != 0 {
-		loss -= even * mean
+		loss -= float64(even * mean)
 	}
 	return loss
 }
@@ -48,7 +52,7 @@ func mixLabel(z []float32, y, other int, smoothing, share, scale float64, dz []f
 	moved := share * (1 - smoothing)
 	dz[y] += float32(scale * moved)
 	dz[other] -= float32(scale * moved)
-	return moved * (float64(z[y]) - float64(z[other]))
+	return float64(moved * (float64(z[y]) - float64(z[other])))
 }
 
 // correct says whether class y has the largest logit, the first of equals. A

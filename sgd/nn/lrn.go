@@ -5,6 +5,7 @@ import (
 	"math"
 
 	"github.com/gradlab/gradlab/internal/f32"
+	"github.com/gradlab/gradlab/internal/portable"
 	"github.com/gradlab/gradlab/sgd"
 )
 
@@ -63,7 +64,7 @@ func (o *lrnOp) forward(r *run, p *microbatch) {
 		}
 		o.boxSums(s, square, y)
 		for j, v := range x {
-			t := 1 + alpha*s[j]
+			t := 1 + float32(alpha*s[j])
 			w := powerDown(t, o.Beta)
 			s[j], f[j], y[j] = t, w, v*w
 		}
@@ -87,7 +88,7 @@ func (o *lrnOp) backward(r *run, p *microbatch) {
 		}
 		o.boxSums(dx, q, tmp)
 		for j, v := range dy {
-			dx[j] = v*f[j] + k*x[j]*dx[j]
+			dx[j] = float32(v*f[j]) + float32(k*x[j]*dx[j])
 		}
 	}
 }
@@ -98,7 +99,7 @@ func powerDown(t float32, beta float64) float32 {
 		r := float32(math.Sqrt(float64(t)))
 		return 1 / (r * float32(math.Sqrt(float64(r))))
 	}
-	return float32(math.Pow(float64(t), -beta))
+	return float32(portable.Pow(float64(t), -beta))
 }
 
 // boxSums sets dst to the sums of src, one image, over windows: first down the

@@ -66,7 +66,7 @@ func (o lrnAcrossOp) backward(r *run, p *microbatch) {
 		}
 		o.windows(sums, q)
 		for i, v := range x {
-			dx[i] += k * v * sums[i]
+			dx[i] += float32(k * v * sums[i])
 		}
 	}
 }
@@ -78,7 +78,7 @@ func (o lrnAcrossOp) scales(s, sums, x []float32) {
 	}
 	o.windows(sums, s)
 	for i, v := range sums {
-		s[i] = float32(o.K) + float32(o.Alpha)*v
+		s[i] = float32(o.K) + float32(float32(o.Alpha)*v)
 	}
 }
 

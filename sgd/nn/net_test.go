@@ -10,6 +10,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/gradlab/gradlab/internal/patience"
 	"github.com/gradlab/gradlab/sgd"
 )
 
@@ -115,6 +116,9 @@ func TestGradDoesNotAllocate(t *testing.T) {
 		"resnet50": {C: 3, H: 33, W: 32}, "mnistcnn": {C: 1, H: 12, W: 12}, "quadratic": mnist,
 		"wrn(10,1,ghost=8,dropout=0.1)": {C: 3, H: 16, W: 16}, "airbench94(widths=[8,8,8])": cifar, "inception3": {C: 3, H: 75, W: 75},
 	} {
+		if large(t, spec, in) {
+			continue
+		}
 		m, p := newPass(t, spec, in)
 		n := 40
 		if spec == "inception3" {
@@ -150,6 +154,9 @@ func TestBitsDoNotDependOnThreads(t *testing.T) {
 			in = cifar
 		case spec == "inception3":
 			in = sgd.Shape{C: 3, H: 75, W: 76}
+		}
+		if large(t, spec, in) {
+			continue
 		}
 		n := 37
 		if spec == "inception3" {
@@ -327,14 +334,14 @@ func leastInput(t testing.TB, spec string) sgd.Shape {
 }
 
 // large says that a model is too large for a test of all models: those that are have
-// a smaller one beside them, of the same parts.
+// a smaller one beside them, of the same parts. With the tag long fewer are.
 func large(t testing.TB, spec string, in sgd.Shape) bool {
 	t.Helper()
 	m, err := Models.MustParse(spec).New(in, 10)
 	if err != nil {
 		t.Fatal(err)
 	}
-	return m.Layout().Size() > 30e6
+	return m.Layout().Size() > 30e6 || m.Layout().Size() > 5e6 && !patience.Long
 }
 
 func TestCallbacksComeInOrder(t *testing.T) {

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"math"
 
+	"github.com/gradlab/gradlab/internal/portable"
 	"github.com/gradlab/gradlab/internal/rng"
 	"github.com/gradlab/gradlab/sgd"
 )
@@ -48,7 +49,7 @@ func (m Quadratic) New(sgd.Shape, int) (sgd.Model, error) {
 	q.layout.Add("w", sgd.Weight, 1, m.Dim)
 	key := rng.New(0, "quadratic optimum")
 	for i := range m.Dim {
-		q.lambda[i] = math.Pow(m.Condition, -float64(i)/float64(max(m.Dim-1, 1)))
+		q.lambda[i] = portable.Pow(m.Condition, -float64(i)/float64(max(m.Dim-1, 1)))
 		q.best[i] = key.Norm(uint64(i))
 	}
 	return q, nil
@@ -96,8 +97,8 @@ func (q *quadratic) Grad(ctx context.Context, p sgd.Pass, b sgd.Batch) (float64,
 			noise *= q.noise / float64(b.N)
 		}
 		d := float64(p.Params[i]) - q.best[i]
-		loss += d * (0.5*l*d + noise)
-		p.Grad[i] = float32(l*d + noise)
+		loss += float64(d * (float64(0.5*l*d) + noise))
+		p.Grad[i] = float32(float64(l*d) + noise)
 	}
 	if p.Ready != nil {
 		if err := p.Ready(0); err != nil {
@@ -114,7 +115,7 @@ func (q *quadratic) Eval(params []float32, _ sgd.Scratch, b sgd.Batch) (sgd.Scor
 	loss := 0.0
 	for i, l := range q.lambda {
 		d := float64(params[i]) - q.best[i]
-		loss += 0.5 * l * d * d
+		loss += float64(0.5 * l * d * d)
 	}
 	return sgd.Score{Loss: loss * float64(b.N), N: b.N}, nil
 }

@@ -48,7 +48,7 @@ func (s Llama) Profile() *Profile {
 	}
 	t := newTransformer("llama", s.Length, s.Wide)
 	matrix := func(name string, in, out int, more float64) {
-		t.add(name, sgd.Weight, out, in, float64(s.Length)*float64(in)*float64(out)+more)
+		t.add(name, sgd.Weight, out, in, float64(float64(s.Length)*float64(in)*float64(out))+float64(more))
 	}
 	scale := func(name string) { t.add(name, sgd.Norm, 1, s.Wide, 0) }
 	t.table("words", s.Vocabulary)

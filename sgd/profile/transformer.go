@@ -92,7 +92,7 @@ func (t *transformer) norm(name string) {
 
 // dense is a matrix that every token passes, and a bias; more is work in front of it.
 func (t *transformer) dense(name string, in, out int, more float64) {
-	t.add(name+".weight", sgd.Weight, out, in, float64(t.length)*float64(in)*float64(out)+more)
+	t.add(name+".weight", sgd.Weight, out, in, float64(float64(t.length)*float64(in)*float64(out))+more)
 	t.add(name+".bias", sgd.Bias, 1, out, 0)
 }
 

@@ -5,6 +5,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/gradlab/gradlab/internal/patience"
 	"github.com/gradlab/gradlab/internal/rng"
 	"github.com/gradlab/gradlab/sgd"
 	"github.com/gradlab/gradlab/sgd/nn"
@@ -40,6 +41,9 @@ func TestGradientOfEveryModel(t *testing.T) {
 			}
 			if m.Layout().Size() > 3e6 || len(m.Layout().Spans) > 150 {
 				t.Skip("too large or too deep for differences in float32: package nn checks what it is made of in float64")
+			}
+			if !patience.Long && m.Layout().Size() > 5e5 {
+				t.Skip("takes seconds")
 			}
 			if err := sgdtest.Portable(m); err != nil {
 				t.Error(err)

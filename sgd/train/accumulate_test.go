@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/gradlab/gradlab/comm/local"
+	"github.com/gradlab/gradlab/internal/patience"
 	"github.com/gradlab/gradlab/sgd"
 	"github.com/gradlab/gradlab/sgd/nn"
 	"github.com/gradlab/gradlab/sgd/train"
@@ -79,6 +80,7 @@ func TestAccumulateOverlaps(t *testing.T) {
 // whatever is ghost in a micro-batch.
 func TestAccumulateNorms(t *testing.T) {
 	t.Parallel()
+	patience.Virtual(t)
 	shape := sgd.Shape{C: 3, H: 8, W: 8}
 	for _, ghost := range []int{0, 2} {
 		net, err := nn.New(shape, 10, 0, nn.Conv{Out: 6, Kernel: 3, Pad: 1}, nn.BatchNorm{Ghost: ghost}, nn.ReLU{}, nn.GlobalAvgPool{}, nn.Dense{Out: 10})
@@ -136,6 +138,7 @@ func TestAccumulateTakesAsLong(t *testing.T) {
 // cannot be cut is refused.
 func TestAccumulateResumes(t *testing.T) {
 	t.Parallel()
+	patience.Virtual(t)
 	for _, opts := range [][]option{{mode("reduce")}, {}, {policy("asp"), with("feedback(topk(keep=0.2))")}} {
 		resumes(t, 1, append(opts, micros(3), func(j *train.Job) { j.Updates, j.CheckpointEvery = 24, 5 })...)
 	}

@@ -1,11 +1,12 @@
 package train_test
 
 import (
-	"github.com/gradlab/gradlab/internal/patience"
 	"math"
 	"strings"
 	"testing"
 	"time"
+
+	"github.com/gradlab/gradlab/internal/patience"
 
 	"github.com/gradlab/gradlab/comm/local"
 	"github.com/gradlab/gradlab/sgd/train"

@@ -470,7 +470,7 @@ func (p *packer) keep(k *Keeper, prefix string) {
 func (p *packer) residual() (square float64) {
 	for _, c := range p.codecs {
 		n := compress.ResidualNorm(c)
-		square += n * n
+		square += float64(n * n)
 	}
 	return square
 }

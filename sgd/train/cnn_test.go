@@ -4,6 +4,7 @@ import (
 	"testing"
 
 	"github.com/gradlab/gradlab/comm/local"
+	"github.com/gradlab/gradlab/internal/patience"
 	"github.com/gradlab/gradlab/sgd"
 	"github.com/gradlab/gradlab/sgd/train"
 )
@@ -14,7 +15,7 @@ import (
 // across the corner of a ReLU or another one leads a maximum, and by 1e-2 after.
 func TestThreeRoadsCNN(t *testing.T) {
 	t.Parallel()
-	if testing.Short() {
+	if !patience.Long {
 		t.Skip("seconds")
 	}
 	cnn := func(j *train.Job) {

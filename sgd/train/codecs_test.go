@@ -8,6 +8,7 @@ import (
 
 	"github.com/gradlab/gradlab/comm/local"
 	"github.com/gradlab/gradlab/compress"
+	"github.com/gradlab/gradlab/internal/patience"
 	"github.com/gradlab/gradlab/lrschedule"
 	"github.com/gradlab/gradlab/sgd/train"
 )
@@ -36,7 +37,7 @@ var exchanges = []string{
 // a virtual one, overlapped or not, and go on from a checkpoint bit for bit.
 func TestExchanges(t *testing.T) {
 	for i, codec := range exchanges {
-		if testing.Short() && i%12 != 0 {
+		if !patience.Long && i%12 != 0 {
 			continue
 		}
 		for name, opts := range map[string][]option{

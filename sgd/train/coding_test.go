@@ -1,10 +1,11 @@
 package train_test
 
 import (
-	"github.com/gradlab/gradlab/internal/patience"
 	"math"
 	"testing"
 	"time"
+
+	"github.com/gradlab/gradlab/internal/patience"
 
 	"github.com/gradlab/gradlab/compress"
 	"github.com/gradlab/gradlab/sgd/train"
@@ -74,6 +75,7 @@ func TestEveryModeBillsCodecs(t *testing.T) {
 // once a version, however many workers it has.
 func TestServersBillOnce(t *testing.T) {
 	t.Parallel()
+	patience.Virtual(t)
 	var bytes float64
 	for _, apply := range []float64{0, 1e9} {
 		j := job(t, with("sign"), down("bf16"), priced, func(j *train.Job) { j.Timing.Apply = apply })
@@ -107,6 +109,7 @@ func TestServersBillOnce(t *testing.T) {
 // payloads that are the gradient's memory.
 func TestRawInPlaceIsFree(t *testing.T) {
 	t.Parallel()
+	patience.Virtual(t)
 	for _, opts := range [][]option{{mode("reduce")}, {mode("reduce"), func(j *train.Job) { j.Overlap = true }}} {
 		o, _ := runOn(t, simulated(0), job(t, append(opts, priced)...), nil)
 		for _, r := range o.Reports {
@@ -128,6 +131,7 @@ func TestRawInPlaceIsFree(t *testing.T) {
 // was made of: eight payloads of 1 % of the values cost less than encoding one.
 func TestGatheredPayloadsAreBilledBySize(t *testing.T) {
 	t.Parallel()
+	patience.Virtual(t)
 	const rate = 1e8
 	for _, spec := range []string{"topk(keep=0.01,index=raw32)", "sign"} {
 		j := job(t, with(spec), mode("gather"), workers(8), func(j *train.Job) { j.Timing.Codec = timing.FlatRate(rate) })

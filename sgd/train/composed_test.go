@@ -107,6 +107,7 @@ func TestComposedServers(t *testing.T) {
 // A rule takes the place of the job's optimizer and schedule, each by itself.
 func TestRules(t *testing.T) {
 	t.Parallel()
+	patience.Virtual(t)
 	adam, falling := sgd.Optimizers.MustParse("adam"), lrschedule.Specs.MustParse("cosine(lr=0.02)")
 	plain := []option{policy("asp"), optimizer("sgd"), func(j *train.Job) { j.Servers, j.Updates = 2, 40 }}
 	end := func(opts ...option) string {
@@ -138,6 +139,7 @@ func TestRules(t *testing.T) {
 // takes whole shards refuses parts.
 func TestFetchedInParts(t *testing.T) {
 	t.Parallel()
+	patience.Virtual(t)
 	for name, overlap := range map[string]bool{"whole": false, "parts": true} {
 		opts := []option{policy("bsp"), func(j *train.Job) { j.Servers, j.Updates, j.Overlap, j.Bucket = 2, 30, overlap, 300 }}
 		made := func(m train.Mode) *train.Observer {

@@ -73,7 +73,7 @@ func (j *Job) gradientOf(ctx context.Context, d *desk, params, grad []float32, s
 			d.hear(l, part, m.N, 0, spans)
 			j.gather(grad, part, weighted, first, 0, spans)
 		}
-		loss += share * of
+		loss += float64(share * of)
 	}
 	if ready == nil {
 		if err := j.sift(d, grad, 0, spans); err != nil {

@@ -11,6 +11,7 @@ import (
 
 	"github.com/gradlab/gradlab/comm"
 	"github.com/gradlab/gradlab/comm/local"
+	"github.com/gradlab/gradlab/internal/patience"
 	"github.com/gradlab/gradlab/sgd"
 	"github.com/gradlab/gradlab/sgd/nn"
 	"github.com/gradlab/gradlab/sgd/train"
@@ -76,7 +77,7 @@ func TestGateOfCores(t *testing.T) {
 	all := []struct{ cores, threads, passes int }{
 		{2, 0, 2}, {4, 2, 2}, {1, 0, 1}, {2, 1, 2}, {2, 2, 1}, {4, 3, 1}, {2, 8, 1},
 	}
-	if testing.Short() {
+	if !patience.Long {
 		all = all[:2]
 	}
 	for _, c := range all {
@@ -112,7 +113,7 @@ func TestGateOfCores(t *testing.T) {
 // of its programs at all: everywhere on the virtual cluster, and on real clocks
 // if it is synchronous.
 func TestBitsDoNotDependOnCores(t *testing.T) {
-	if testing.Short() {
+	if !patience.Long {
 		t.Skip("ten seconds")
 	}
 	nets := map[string]func() comm.Net{"local": func() comm.Net { return &local.Net{} }, "sim": func() comm.Net { return simulated(0) }}
@@ -167,7 +168,7 @@ func wide(j *train.Job) {
 // A step allocates nothing in steady state: reports, evaluations and
 // checkpoints do.
 func TestStepAllocatesNothing(t *testing.T) {
-	if testing.Short() {
+	if !patience.Long {
 		t.Skip("long runs")
 	}
 	shape := sgd.Shape{C: 1, H: 4, W: 4}

@@ -112,6 +112,7 @@ func TestEASGDBytes(t *testing.T) {
 // A slow worker holds up the barrier, not the others.
 func TestEASGDWithASlowWorker(t *testing.T) {
 	t.Parallel()
+	patience.Virtual(t)
 	seconds := map[string]float64{}
 	for _, p := range []string{"bsp", "asp"} {
 		o, _ := runOn(t, simulated(0), job(t, mode("easgd(tau=4)"), policy(p), optimizer("sgd"), func(j *train.Job) {

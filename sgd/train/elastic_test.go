@@ -12,6 +12,7 @@ import (
 	"github.com/gradlab/gradlab/comm"
 	"github.com/gradlab/gradlab/comm/local"
 	"github.com/gradlab/gradlab/comm/sim"
+	"github.com/gradlab/gradlab/internal/patience"
 	"github.com/gradlab/gradlab/sgd/train"
 )
 
@@ -90,7 +91,7 @@ func TestF1F4WorkerLeavesElastic(t *testing.T) {
 			whole, _ := runOn(t, simulated(0), j, nil)
 			steps := map[int]bool{}
 			for i := range 6 {
-				if testing.Short() && i != 3 {
+				if !patience.Long && i != 3 {
 					continue
 				}
 				victim := i % 4
@@ -112,7 +113,7 @@ func TestF1F4WorkerLeavesElastic(t *testing.T) {
 					}
 				}
 			}
-			if len(steps) < 3 && !testing.Short() {
+			if len(steps) < 3 && patience.Long {
 				t.Errorf("all deaths fall on steps %v", steps)
 			}
 		})
@@ -144,6 +145,7 @@ func TestElasticReports(t *testing.T) {
 // to go on without another, all but one.
 func TestElasticDeaths(t *testing.T) {
 	t.Parallel()
+	patience.Virtual(t)
 	opts := []option{mode("reduce"), elastic, with("feedback(topk(keep=0.1))")}
 	whole, _ := runOn(t, simulated(0), job(t, opts...), nil)
 	share := func(x float64) time.Duration { return time.Duration(x * whole.Final.Seconds * 1e9) }
@@ -175,6 +177,7 @@ func TestElasticDeaths(t *testing.T) {
 // Deaths at every instant of a step: between its frames, at its end, in the last step.
 func TestElasticEveryInstant(t *testing.T) {
 	t.Parallel()
+	patience.Virtual(t)
 	for name, way := range map[string][]option{"ranks": {mode("reduce")}, "neighbours": {mode("dpsgd"), graph("ring")}, "servers": {mode("server"), servers(2), func(j *train.Job) { j.Overlap, j.Bucket = true, 600 }}} {
 		t.Run(name, func(t *testing.T) { everyInstant(t, way) })
 	}
@@ -185,7 +188,7 @@ func everyInstant(t *testing.T, way []option) {
 	whole, _ := runOn(t, simulated(0), job(t, opts...), nil)
 	plans := map[string]string{}
 	for i := range 120 {
-		if testing.Short() && i%4 > 0 {
+		if !patience.Long && i%4 > 0 {
 			continue
 		}
 		at := time.Duration(float64(i) / 118 * whole.Final.Seconds * 1e9)
@@ -206,7 +209,7 @@ func everyInstant(t *testing.T, way []option) {
 			t.Errorf("worker %d dies at %v: other bits than by plan %v", i%3, at, plan)
 		}
 	}
-	if len(plans) < 8 && !testing.Short() {
+	if len(plans) < 8 && patience.Long {
 		t.Errorf("deaths at 120 instants fall on %d plans", len(plans))
 	}
 }
@@ -214,6 +217,7 @@ func everyInstant(t *testing.T, way []option) {
 // A run that is stopped, or was saved on the way, goes on with the members it had.
 func TestElasticResumes(t *testing.T) {
 	t.Parallel()
+	patience.Virtual(t)
 	for name, way := range map[string][]option{
 		"raw":         {mode("reduce")},
 		"feedback":    {mode("reduce"), with("feedback(topk(keep=0.1))")},
@@ -249,6 +253,7 @@ func TestElasticResumes(t *testing.T) {
 // them is left out, and the others go on.
 func TestF7ElasticCutLink(t *testing.T) {
 	t.Parallel()
+	patience.Virtual(t)
 	for name, faults := range map[string]string{
 		"both ways":      "partition([w0],from=[w1],at=4ms)",
 		"one way":        "partition([w2],from=[w1],at=4ms,one_way=true)",

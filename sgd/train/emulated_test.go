@@ -8,6 +8,7 @@ import (
 	"github.com/gradlab/gradlab/comm"
 	"github.com/gradlab/gradlab/comm/emulate"
 	"github.com/gradlab/gradlab/comm/local"
+	"github.com/gradlab/gradlab/internal/patience"
 	"github.com/gradlab/gradlab/sgd/train"
 )
 
@@ -35,7 +36,7 @@ func TestEmulated(t *testing.T) {
 		runs[c.name] = run{c.free, c.opts}
 	}
 	for name, r := range runs {
-		if r.free && testing.Short() {
+		if r.free && !patience.Long {
 			continue
 		}
 		t.Run(name, func(t *testing.T) {

@@ -1,9 +1,10 @@
 package train_test
 
 import (
-	"github.com/gradlab/gradlab/internal/patience"
 	"slices"
 	"testing"
+
+	"github.com/gradlab/gradlab/internal/patience"
 
 	"github.com/gradlab/gradlab/comm"
 	"github.com/gradlab/gradlab/sgd"
@@ -140,7 +141,7 @@ func TestCorrectorsInTheEngine(t *testing.T) {
 	for i, text := range staletest.Tried {
 		c := staleness.Correctors.MustParse(text)
 		for k, p := range []string{"asp", "softsync(n=2)"} {
-			if testing.Short() && (k != i%2 || i%3 != 0) {
+			if !patience.Long && (k != i%2 || i%3 != 0) {
 				continue
 			}
 			t.Run(p+"/"+text, func(t *testing.T) {

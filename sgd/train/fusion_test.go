@@ -5,6 +5,7 @@ import (
 	"time"
 
 	"github.com/gradlab/gradlab/comm/local"
+	"github.com/gradlab/gradlab/internal/patience"
 	"github.com/gradlab/gradlab/sgd/train"
 )
 
@@ -45,6 +46,7 @@ func TestFusionIsTheUnfusedRoad(t *testing.T) {
 // Fusing pays where latency is dear, and a cycle that is too long costs its wait.
 func TestFusionSavesFrames(t *testing.T) {
 	t.Parallel()
+	patience.Virtual(t)
 	took := func(opts ...option) (seconds float64, frames uint64) {
 		o, _ := runOn(t, simulated(0), job(t, append(opts, mode("reduce"), func(j *train.Job) {
 			j.Model, j.Updates, j.Timing.FLOPS = model(t, "mlp(hidden=[16,16,16,16,16,16])", j.Data.Train.Shape()), 5, 1e8

@@ -48,6 +48,7 @@ func TestGossipLimits(t *testing.T) {
 // Bytes are those of the messages that were sent, and no others.
 func TestGossipBytes(t *testing.T) {
 	t.Parallel()
+	patience.Virtual(t)
 	const steps = 12
 	for _, c := range []struct {
 		mode, graph, codec string
@@ -131,7 +132,7 @@ func TestHogwild(t *testing.T) {
 	t.Parallel()
 	// Enough steps that the observer, whom nobody waits for, gets to see some.
 	updates := 32000
-	if testing.Short() { // under the race detector a step takes many times as long
+	if patience.Raced() { // a step takes many times as long
 		updates /= 8
 	}
 	opts := []option{mode("hogwild"), optimizer("sgd"), rate("constant(lr=0.05)"), func(j *train.Job) { j.Updates, j.EvalEvery, j.CheckpointEvery = updates, updates/4, updates/64 }}

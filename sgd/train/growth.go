@@ -132,7 +132,7 @@ func (j *Job) PlanBatches() error {
 // UpdatesIn is how many updates come closest to so many passes over the training set,
 // at least 1.
 func (j *Job) UpdatesIn(epochs float64) (int, error) {
-	want := epochs * float64(j.Data.Train.Len())
+	want := float64(epochs * float64(j.Data.Train.Len()))
 	if !j.Grows() {
 		return max(1, int(want/float64(j.Samples())+0.5)), nil
 	}

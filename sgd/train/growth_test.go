@@ -1,12 +1,13 @@
 package train_test
 
 import (
-	"github.com/gradlab/gradlab/internal/patience"
 	"math"
 	"slices"
 	"strings"
 	"sync"
 	"testing"
+
+	"github.com/gradlab/gradlab/internal/patience"
 
 	"github.com/gradlab/gradlab/comm/local"
 	"github.com/gradlab/gradlab/lrschedule"
@@ -102,6 +103,7 @@ func TestStagesAreBatches(t *testing.T) {
 // The virtual clock bills what a pass computes, and planned epochs take fewer updates.
 func TestGrowthTakesItsTime(t *testing.T) {
 	t.Parallel()
+	patience.Virtual(t)
 	at := func(opts ...option) (seconds float64, updates int) { // of a sample
 		j := job(t, append(opts, mode("reduce"), func(j *train.Job) {
 			j.Timing.Jitter, j.Timing.FLOPS = 0, 1e5
@@ -152,7 +154,7 @@ func TestGrowthIsRefused(t *testing.T) {
 		"makes a batch of 0":       {mode("reduce"), growing("stages(times=[0.01],at=[])")},
 		"more than 10000000 steps": {mode("reduce"), growing("growth"), func(j *train.Job) { j.Updates = math.MaxInt32 }},
 	} {
-		if want == "more than 10000000 steps" && testing.Short() {
+		if want == "more than 10000000 steps" && !patience.Long {
 			continue
 		}
 		if err := unchecked(opts...).Check(); err == nil || !strings.Contains(err.Error(), want) {

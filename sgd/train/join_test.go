@@ -16,6 +16,7 @@ import (
 	"github.com/gradlab/gradlab/comm/nemesis"
 	"github.com/gradlab/gradlab/comm/sim"
 	"github.com/gradlab/gradlab/compress"
+	"github.com/gradlab/gradlab/internal/patience"
 	"github.com/gradlab/gradlab/internal/rng"
 	"github.com/gradlab/gradlab/sgd/train"
 )
@@ -140,6 +141,7 @@ func TestJoinsInProcesses(t *testing.T) {
 // optimizer of the others, and codecs that have kept nothing.
 func TestJoinIsAMemberFromThen(t *testing.T) {
 	t.Parallel()
+	patience.Virtual(t)
 	for name, way := range map[string][]option{
 		"raw":         {mode("reduce"), optimizer("adam")},
 		"feedback":    {mode("reduce"), with("feedback(topk(keep=0.1))")},
@@ -212,6 +214,7 @@ func fresh(t *testing.T, j *train.Job, of string, rank int) []byte {
 // plan has the same bits.
 func TestDeathsBesideJoins(t *testing.T) {
 	t.Parallel()
+	patience.Virtual(t)
 	for name, way := range goingWays {
 		t.Run(name, func(t *testing.T) { deathsBesideJoins(t, way, name == "servers") })
 	}
@@ -231,7 +234,7 @@ func deathsBesideJoins(t *testing.T, way []option, served bool) {
 	at := whole.Members[1].Seconds
 	healed := map[bool]int{}
 	for i := range 48 {
-		if testing.Short() && i%12 > 0 {
+		if !patience.Long && i%12 > 0 {
 			continue
 		}
 		victim := i % 4
@@ -252,7 +255,7 @@ func deathsBesideJoins(t *testing.T, way []option, served bool) {
 			t.Error("the same death ends in another run")
 		}
 	}
-	if len(healed) < 2 && !served && !testing.Short() { // servers heal whoever comes
+	if len(healed) < 2 && !served && patience.Long { // servers heal whoever comes
 		t.Errorf("in all of the runs, or in none, all joined: %v", healed)
 	}
 }
@@ -262,6 +265,7 @@ func deathsBesideJoins(t *testing.T, way []option, served bool) {
 // plan.
 func TestF1F4WorkerComesBack(t *testing.T) {
 	t.Parallel()
+	patience.Virtual(t)
 	for name, way := range map[string][]option{
 		"adam":        {mode("reduce"), optimizer("adam")},
 		"feedback":    {mode("reduce"), with("feedback(topk(keep=0.1))"), topology("direct")},
@@ -285,7 +289,7 @@ func TestF1F4WorkerComesBack(t *testing.T) {
 			share := func(x float64) time.Duration { return seconds(x * whole.Final.Seconds) }
 			shards := len(whole.Reports) - 4
 			for i := range 8 {
-				if testing.Short() && i != 5 {
+				if !patience.Long && i != 5 {
 					continue
 				}
 				one, two := fmt.Sprintf("w%d", i%4), fmt.Sprintf("w%d", (i+1+i/4)%4)
@@ -317,6 +321,7 @@ func TestF1F4WorkerComesBack(t *testing.T) {
 // of them lives, and what they made has a plan.
 func TestComingAndGoing(t *testing.T) {
 	t.Parallel()
+	patience.Virtual(t)
 	for name, way := range goingWays {
 		t.Run(name, func(t *testing.T) { comingAndGoing(t, way) })
 	}
@@ -326,7 +331,7 @@ func comingAndGoing(t *testing.T, way []option) {
 	opts := append(slices.Clone(way), func(j *train.Job) { j.CheckpointEvery = 5 })
 	whole, _ := runOn(t, simulated(0), job(t, opts...), nil)
 	joins, ended, runs := 0, 0, 60
-	if testing.Short() {
+	if !patience.Long {
 		runs = 8
 	}
 	for seed := range uint64(runs) {

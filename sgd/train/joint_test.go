@@ -8,6 +8,7 @@ import (
 
 	"github.com/gradlab/gradlab/comm/local"
 	"github.com/gradlab/gradlab/comm/sim"
+	"github.com/gradlab/gradlab/internal/patience"
 	"github.com/gradlab/gradlab/sgd"
 	"github.com/gradlab/gradlab/sgd/nn"
 	"github.com/gradlab/gradlab/sgd/train"
@@ -96,6 +97,7 @@ func TestJointNormsHollow(t *testing.T) {
 // A run goes on from any checkpoint with the same bits.
 func TestJointNormsResume(t *testing.T) {
 	t.Parallel()
+	patience.Virtual(t)
 	resumes(t, 3, normal(0), group(2), ema(0.9, 1), micros(2), growing("growth(factor=2,at=[0.2])"), func(j *train.Job) { j.CheckpointEvery = 3 })
 }
 

@@ -109,9 +109,6 @@ func (s *server) keepMeasures(k *Keeper, anew bool) {
 		return
 	}
 	m.age, s.store.gap, m.waits, s.prog = kept.Age.gauge(), kept.Gap.gauge(), kept.Waits, kept.Meter.meter()
-	if w := m.waits; w != nil && len(w.For) != m.all { // of before, when those who left were forgotten
-		m.waits = nil
-	}
 	if anew {
 		return
 	}

@@ -179,7 +179,7 @@ func (k *Keeper) State(name string, v any) {
 		}
 		if k.own {
 			n := compress.ResidualNorm(v)
-			k.left += n * n
+			k.left += float64(n * n)
 		}
 		return
 	}
@@ -196,7 +196,7 @@ func (k *Keeper) State(name string, v any) {
 }
 
 // Record keeps v as JSON, and reads it back to where v points; ok is false if there
-// is none, as in checkpoints of before, or it could not be read.
+// is none, or it could not be read.
 func (k *Keeper) Record(name string, v any) (ok bool) {
 	if k.err != nil {
 		return false

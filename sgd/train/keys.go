@@ -44,7 +44,7 @@ const (
 	keyCounts   = "counted"    // and worker: of an open run, pushes of its present stay that are in made
 	keyMarked   = "marked"     // of an open run, for the observer: who is at the mark
 	keyWorkers  = "workers"    // of an elastic run, in memory: who they are
-	keyPast     = "past"       // pushes of workers that died; and worker: of one
+	keyPast     = "past"       // and worker: its pushes before it died
 	keyMeasures = "measures"   // what was measured
 	keyCore     = "core"       // the core's state
 	keyAmends   = "amend"      // + name: a corrector at the server

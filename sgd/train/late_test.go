@@ -74,6 +74,7 @@ func TestLateStatisticsSettle(t *testing.T) {
 // rates of the schedule.
 func TestDownpourKeepsToTheSchedule(t *testing.T) {
 	t.Parallel()
+	patience.Virtual(t)
 	of := func(n int) []float32 {
 		o, _ := runOn(t, simulated(0), job(t, mode(fmt.Sprintf("downpour(n_fetch=%d,n_push=%d)", n, n)), policy("asp"), optimizer("sgd"), rate("cosine(lr=0.1)"), func(j *train.Job) {
 			j.Workers, j.Updates = 1, 200/n

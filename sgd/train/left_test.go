@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"testing"
 
+	"github.com/gradlab/gradlab/internal/patience"
 	"github.com/gradlab/gradlab/sgd/train"
 )
 
@@ -11,6 +12,7 @@ import (
 // process and dies: what it had told is not counted a second time.
 func TestLeftCameAndDied(t *testing.T) {
 	t.Parallel()
+	patience.Virtual(t)
 	opts := []option{mode("server"), servers(2), elastic, leaving(train.Departure{Worker: 1, Step: 6}), func(j *train.Job) { j.CheckpointEvery = 4 }}
 	whole, _ := runOn(t, simulated(0), job(t, opts...), nil)
 	share := func(x float64) string { return seconds(x * whole.Final.Seconds).String() }
@@ -93,6 +95,7 @@ func TestWaitsForTheDeparted(t *testing.T) {
 // for it: they go back to the last boundary of all. Before, they waited for ever.
 func TestLeaverDiesBeforeItIsHeard(t *testing.T) {
 	t.Parallel()
+	patience.Virtual(t)
 	for name, opts := range map[string][]option{
 		"dpsgd": {mode("dpsgd"), graph("complete")}, "sgp": {mode("sgp"), graph("one_peer")}, "reduce": {mode("reduce")},
 	} {
@@ -100,7 +103,7 @@ func TestLeaverDiesBeforeItIsHeard(t *testing.T) {
 		whole, _ := runOn(t, simulated(0), job(t, opts...), nil)
 		died := 0
 		for i := range 60 {
-			if testing.Short() && i%10 > 0 {
+			if !patience.Long && i%10 > 0 {
 				continue
 			}
 			at := seconds(float64(i) / 60 * 0.4 * whole.Final.Seconds)
@@ -110,7 +113,7 @@ func TestLeaverDiesBeforeItIsHeard(t *testing.T) {
 			}
 			died += len(o.Dead)
 		}
-		if died == 0 && !testing.Short() {
+		if died == 0 && patience.Long {
 			t.Errorf("%s: nobody dies", name)
 		}
 	}

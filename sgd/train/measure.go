@@ -8,6 +8,7 @@ import (
 	"gonum.org/v1/gonum/stat"
 
 	"github.com/gradlab/gradlab/comm"
+	"github.com/gradlab/gradlab/internal/portable"
 )
 
 // Spread is how a measured quantity is distributed: exact mean and extremes,
@@ -53,7 +54,7 @@ func (g *gauge) add(x float64) {
 	g.min, g.max = min(g.min, x), max(g.max, x)
 	bin := math.MinInt32 // nothing or less
 	if x > 0 {
-		bin = int(math.Ceil(math.Log2(x) * binsPerOctave))
+		bin = int(math.Ceil(portable.Log2(x) * binsPerOctave))
 	}
 	g.bins[bin]++
 }
@@ -67,7 +68,7 @@ func (g *gauge) spread() *Spread {
 	for bin, n := range g.bins {
 		le := 0.0
 		if bin != math.MinInt32 {
-			le = math.Exp2(float64(bin) / binsPerOctave)
+			le = portable.Exp2(float64(bin) / binsPerOctave)
 		}
 		s.Bins = append(s.Bins, Bin{le, n})
 	}
@@ -98,7 +99,7 @@ func MergeSpreads(parts ...*Spread) *Spread {
 			g.min, g.max = p.Min, p.Max
 		}
 		g.n += p.N
-		g.sum += p.Mean * float64(p.N)
+		g.sum += float64(p.Mean * float64(p.N))
 		g.min, g.max = min(g.min, p.Min), max(g.max, p.Max)
 		for _, b := range p.Bins {
 			bins[b.Le] += b.N

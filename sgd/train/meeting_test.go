@@ -11,6 +11,7 @@ import (
 	"github.com/gradlab/gradlab/comm"
 	"github.com/gradlab/gradlab/comm/nemesis"
 	"github.com/gradlab/gradlab/comm/sim"
+	"github.com/gradlab/gradlab/internal/patience"
 	"github.com/gradlab/gradlab/internal/rng"
 	"github.com/gradlab/gradlab/sgd/train"
 )
@@ -64,6 +65,7 @@ func meetingOn(t *testing.T, faults string, j *train.Job) (o *train.Observer, s 
 // all the run ends with the bits of one in which nobody died, whenever that was.
 func TestShardsComeBackOnTheVirtualCluster(t *testing.T) {
 	t.Parallel()
+	patience.Virtual(t)
 	for name, opts := range map[string][]option{
 		"raw":      {},
 		"feedback": {with("feedback(topk(keep=0.1))"), optimizer("adam"), down("fp16")},
@@ -75,7 +77,7 @@ func TestShardsComeBackOnTheVirtualCluster(t *testing.T) {
 			whole, _ := runOn(t, simulated(0), job(t, opts...), nil)
 			took, seen := whole.Final.Seconds, map[int]bool{}
 			for i := range 12 {
-				if testing.Short() && i%3 > 0 {
+				if !patience.Long && i%3 > 0 {
 					continue
 				}
 				at := func(share float64) time.Duration { return seconds(share * took) }
@@ -90,7 +92,7 @@ func TestShardsComeBackOnTheVirtualCluster(t *testing.T) {
 					seen[b] = true
 				}
 			}
-			if n := len(seen); n < 2 && !testing.Short() && name != "none" {
+			if n := len(seen); n < 2 && patience.Long && name != "none" {
 				t.Errorf("they went back to %v", seen)
 			}
 		})
@@ -101,6 +103,7 @@ func TestShardsComeBackOnTheVirtualCluster(t *testing.T) {
 // coordinator.
 func TestOpenShardsComeBack(t *testing.T) {
 	t.Parallel()
+	patience.Virtual(t)
 	for name, c := range map[string]struct {
 		opts   []option
 		victim string
@@ -124,7 +127,7 @@ func TestOpenShardsComeBack(t *testing.T) {
 			at := func(share float64) time.Duration { return seconds(share * whole.Final.Seconds) }
 			var all []int
 			for i := range 6 {
-				if testing.Short() && i%2 > 0 {
+				if !patience.Long && i%2 > 0 {
 					continue
 				}
 				share := 0.2 + 0.11*float64(i)
@@ -146,6 +149,7 @@ func TestOpenShardsComeBack(t *testing.T) {
 // all the run ends with the bits of one in which nobody died.
 func TestF6ObserverComesBackOnTheVirtualCluster(t *testing.T) {
 	t.Parallel()
+	patience.Virtual(t)
 	for name, c := range map[string]struct {
 		opts   []option
 		inStep bool
@@ -163,7 +167,7 @@ func TestF6ObserverComesBackOnTheVirtualCluster(t *testing.T) {
 			whole, _ := runOn(t, simulated(0), job(t, opts...), nil)
 			took, most := whole.Final.Seconds, 0
 			for i := range 8 {
-				if testing.Short() && i%4 > 0 {
+				if !patience.Long && i%4 > 0 {
 					continue
 				}
 				share := (float64(i) + 0.37) / 8

@@ -106,7 +106,7 @@ var apart = []struct {
 func TestApart(t *testing.T) {
 	t.Parallel()
 	updates, right := 200, 0.8
-	if testing.Short() { // that they run, not that they learn
+	if !patience.Long { // that they run, not that they learn
 		updates, right = 20, 0
 	}
 	for _, c := range apart {
@@ -118,7 +118,7 @@ func TestApart(t *testing.T) {
 			if vir.Final.Accuracy < right || vir.Final.Step != vir.Job.Updates {
 				t.Errorf("ended with %+v", vir.Final)
 			}
-			if !testing.Short() && len(s.evals) < 3 {
+			if patience.Long && len(s.evals) < 3 {
 				t.Errorf("%d evaluations", len(s.evals))
 			}
 			repeats(t, vir, opts)
@@ -148,7 +148,7 @@ func TestApartResumes(t *testing.T) {
 	t.Parallel()
 	patience.Virtual(t)
 	for i, c := range apart {
-		if testing.Short() && i%4 != 0 {
+		if !patience.Long && i%4 != 0 {
 			continue
 		}
 		t.Run(c.name, func(t *testing.T) {
@@ -244,6 +244,7 @@ func TestSlowMoRestsAtRateZero(t *testing.T) {
 // start phase; the first round of several steps begins without them.
 func TestLocalSGDResetsFromItsStart(t *testing.T) {
 	t.Parallel()
+	patience.Virtual(t)
 	adam := func(inner string, updates int) string {
 		o, _ := runOn(t, simulated(0), job(t, mode("localsgd(h=5,start=20,inner="+inner+")"), optimizer("adam"), rate("constant(lr=0.01)"),
 			func(j *train.Job) { j.Updates = updates }), nil)

@@ -34,7 +34,7 @@ type lengths struct{ square, inverse float64 }
 // is left out.
 func (n *noise) add(small, big lengths) {
 	d := small.inverse - big.inverse
-	square, trace := (big.square*small.inverse-small.square*big.inverse)/d, (small.square-big.square)/d
+	square, trace := (float64(big.square*small.inverse)-float64(small.square*big.inverse))/d, (small.square-big.square)/d
 	if x := square + trace; math.IsNaN(x) || math.IsInf(x, 0) {
 		return
 	}
@@ -42,7 +42,7 @@ func (n *noise) add(small, big lengths) {
 		of *float64
 		x  float64
 	}{{&n.Square, square}, {&n.Trace, trace}, {&n.Weight, 1}} {
-		*m.of += (1 - noiseDecay) * (m.x - *m.of)
+		*m.of += float64((1 - noiseDecay) * (m.x - *m.of))
 	}
 }
 

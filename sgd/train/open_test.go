@@ -10,6 +10,7 @@ import (
 
 	"github.com/gradlab/gradlab/comm/collective"
 	"github.com/gradlab/gradlab/comm/local"
+	"github.com/gradlab/gradlab/internal/patience"
 	"github.com/gradlab/gradlab/sgd/train"
 	"github.com/gradlab/gradlab/staleness"
 )
@@ -57,7 +58,7 @@ func admitting() map[string][]option {
 func TestOpenRuns(t *testing.T) {
 	t.Parallel()
 	for name, opts := range admitting() {
-		if way := path.Base(name); testing.Short() && way != "asp" && way != "ring" {
+		if way := path.Base(name); !patience.Long && way != "asp" && way != "ring" {
 			continue
 		}
 		t.Run(name, func(t *testing.T) {
@@ -128,6 +129,7 @@ func TestComesWhereTheSlowestIs(t *testing.T) {
 // the same workers on all shards, whoever comes, leaves or dies meanwhile.
 func TestOpenRunsResume(t *testing.T) {
 	t.Parallel()
+	patience.Virtual(t)
 	for name, of := range map[string][]option{
 		"server/ssp": {mode("server"), policy("ssp(slack=1)")}, "server/softsync": {mode("server"), policy("softsync(n=2)")},
 		"downpour/asp": {mode("downpour(n_fetch=2,n_push=2)"), policy("asp")}, "downpour/softsync": {mode("downpour(warm_start=20)"), policy("softsync(n=2)")},
@@ -155,7 +157,7 @@ func TestOpenRunsResume(t *testing.T) {
 			t.Run(name+"/"+way, func(t *testing.T) {
 				whole, _ := runOn(t, simulated(0), job(t, opts...), nil)
 				seeds := 3
-				if testing.Short() {
+				if !patience.Long {
 					seeds = 1
 				}
 				for seed := range uint64(seeds) {
@@ -164,7 +166,7 @@ func TestOpenRunsResume(t *testing.T) {
 					o, s := runOn(t, faulty(t, faults), j, nil)
 					checkOpen(t, o)
 					for i, at := range slices.Sorted(maps.Keys(s.states)) {
-						if i%3 > 0 || i > 0 && testing.Short() {
+						if i%3 > 0 || i > 0 && !patience.Long {
 							continue
 						}
 						st := s.states[at]

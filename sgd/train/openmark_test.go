@@ -9,6 +9,7 @@ import (
 
 	"github.com/gradlab/gradlab/comm"
 	"github.com/gradlab/gradlab/comm/local"
+	"github.com/gradlab/gradlab/internal/patience"
 	"github.com/gradlab/gradlab/sgd/train"
 )
 
@@ -124,6 +125,7 @@ func TestWhoCameDuringACheckpointIsInTheNext(t *testing.T) {
 // another one. Before, both waited for it forever, if they did not agree on who rests.
 func TestOneShardIsLostAtAMark(t *testing.T) {
 	t.Parallel()
+	patience.Virtual(t)
 	for name, opts := range map[string][]option{
 		"server": {mode("server"), policy("asp")},
 		"easgd":  {mode("easgd(tau=1)"), policy("asp")},
@@ -131,7 +133,7 @@ func TestOneShardIsLostAtAMark(t *testing.T) {
 		opts = append(opts, open, func(j *train.Job) { j.CheckpointEvery, j.Servers = 2, 3 })
 		whole, _ := runOn(t, simulated(0), job(t, opts...), nil)
 		for i := range 40 {
-			if testing.Short() && i%8 > 0 {
+			if !patience.Long && i%8 > 0 {
 				continue
 			}
 			at := seconds((float64(i) + 0.5) / 40 * whole.Final.Seconds)

@@ -131,6 +131,7 @@ func TestMeasures(t *testing.T) {
 // DANA-Slim is Nesterov's, DANA-Zero the same seen from where it looks ahead.
 func TestAloneCorrectorsAreMomentum(t *testing.T) {
 	t.Parallel()
+	patience.Virtual(t)
 	alone := func(j *train.Job) { j.Workers = 1 }
 	for text, opt := range map[string]string{"dana_slim": "nesterov", "multi_asgd": "momentum", "implicit": "momentum"} {
 		want, _ := runOn(t, simulated(0), job(t, alone, policy("asp"), optimizer(opt), learning(0.01)), nil)

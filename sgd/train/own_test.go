@@ -4,6 +4,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/gradlab/gradlab/internal/patience"
 	"github.com/gradlab/gradlab/sgd/train"
 	"github.com/gradlab/gradlab/staleness"
 )
@@ -33,6 +34,7 @@ func own(text string, lie func(*staleness.PolicyTraits)) option {
 // What a mode makes of a policy follows from its claims, whatever it is called.
 func TestOwnPolicies(t *testing.T) {
 	t.Parallel()
+	patience.Virtual(t)
 	for _, m := range []string{"server", "server(barrier=true)", "rudra", "rudra(threads=true)", "downpour", "easgd", "sandblaster(portions=2)", "reduce", "localsgd", "dpsgd", "hogwild"} {
 		for _, name := range staleness.Policies.Names() {
 			opts := []option{mode(m), policy(name)}

@@ -12,6 +12,7 @@ import (
 	"github.com/gradlab/gradlab/comm"
 	"github.com/gradlab/gradlab/comm/local"
 	"github.com/gradlab/gradlab/comm/sim"
+	"github.com/gradlab/gradlab/internal/patience"
 	"github.com/gradlab/gradlab/sgd/train"
 	"github.com/gradlab/gradlab/sgd/train/timing"
 )
@@ -40,6 +41,7 @@ func weights(st *train.State, workers int) (sum float64, n int) {
 // weight 1.
 func TestLeaversHandOnTheirWeight(t *testing.T) {
 	t.Parallel()
+	patience.Virtual(t)
 	for _, g := range []string{"one_peer", "ring", "exponential", "complete"} {
 		for seed := range uint64(4) {
 			opts := []option{mode("agp(least=0.1)"), graph(g), open, marking, func(j *train.Job) {
@@ -73,6 +75,7 @@ func TestLeaversHandOnTheirWeight(t *testing.T) {
 // there, and to its end.
 func TestFreeRunsResume(t *testing.T) {
 	t.Parallel()
+	patience.Virtual(t)
 	for name, way := range freely {
 		opts := append(slices.Clone(way), marking, optimizer("adam"), learning(0.01),
 			leaving(train.Departure{Worker: 1, Step: 20}, train.Departure{Worker: 0, Step: 21}), joining(train.Joining{Worker: 2, Step: 30}, train.Joining{Worker: 1, Step: 60}))
@@ -94,6 +97,7 @@ func TestFreeRunsResume(t *testing.T) {
 // After a resume the dead are there again, and steps that others made are not theirs.
 func TestFreeRunsResumeWithTheDead(t *testing.T) {
 	t.Parallel()
+	patience.Virtual(t)
 	for name, way := range freely {
 		opts := append(slices.Clone(way), marking)
 		whole, _ := runOn(t, simulated(0), job(t, opts...), nil)
@@ -133,6 +137,7 @@ func TestNobodyWaitsForWhoComes(t *testing.T) {
 // come in its place, though it is on its way for longer than that takes.
 func TestNewProcessesHearNothingOfBefore(t *testing.T) {
 	t.Parallel()
+	patience.Virtual(t)
 	for name, way := range freely {
 		old := 0
 		for _, ms := range []int{3, 7, 12, 19} {
@@ -223,6 +228,7 @@ func TestTheLastWorkerStays(t *testing.T) {
 // the others were two parts that never heard of one another.
 func TestWhoIsThereMakesTheGraph(t *testing.T) {
 	t.Parallel()
+	patience.Virtual(t)
 	for name, way := range map[string][]option{"adpsgd": {mode("adpsgd"), graph("ring"), open}, "agp": {mode("agp"), graph("ring"), open}} {
 		opts := append(way, func(j *train.Job) { j.Workers, j.Updates = 6, 200 })
 		whole, _ := runOn(t, simulated(0), job(t, opts...), nil)

@@ -7,6 +7,7 @@ import (
 
 	"github.com/gradlab/gradlab/comm/local"
 	"github.com/gradlab/gradlab/comm/sim"
+	"github.com/gradlab/gradlab/internal/patience"
 	"github.com/gradlab/gradlab/sgd"
 	"github.com/gradlab/gradlab/sgd/train"
 )
@@ -37,7 +38,7 @@ func TestPriorityIsTheRoadWithout(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			opts := append([]option{mode("reduce"), deep}, opts...)
 			for i, cut := range []struct{ bucket, partition int }{{1000, 0}, {1, 300}, {1, 0}, {1000, 300}} {
-				if i > 0 && testing.Short() {
+				if i > 0 && !patience.Long {
 					break
 				}
 				run := append(opts, func(j *train.Job) { j.Overlap, j.Bucket, j.Partition = true, cut.bucket, cut.partition })
@@ -160,6 +161,7 @@ func TestPartitionHidesMore(t *testing.T) {
 // affected either.
 func TestPartitionIsTheRoadWithout(t *testing.T) {
 	t.Parallel()
+	patience.Virtual(t)
 	for name, opts := range map[string][]option{
 		"tree":   {topology("tree")},
 		"fp16":   {topology("tree"), with("fp16")},

@@ -83,28 +83,20 @@ type RankReport struct {
 	Peers    []comm.PeerBytes  `json:"peers,omitempty"` // traffic by peer; nil with more than MaxPeers
 	Seconds  float64           `json:"seconds"`
 	Stopped  bool              `json:"stopped,omitempty"`
-	Time     *Times            `json:"time,omitempty"`   // nil in folders of before it was told
+	Time     *Times            `json:"time,omitempty"`
 	Timed    int               `json:"timed,omitempty"`  // steps that Time is of, where it is not all: since the run was resumed
 	Strain   *comm.Strain      `json:"strain,omitempty"` // on an emulated device
-
-	// In folders from before Time: passes with their encoding, and waiting with
-	// the wire. Read Spent.
-	ComputeSeconds float64 `json:"compute_seconds,omitempty"`
-	WaitSeconds    float64 `json:"wait_seconds,omitempty"`
 }
 
 // MaxPeers is up to how many peers a rank tells its traffic with each.
 const MaxPeers = 128
 
-// Spent is where the rank's time went. Folders written before that was told know
-// of computing and waiting only, each with more in it.
+// Spent is where the rank's time went.
 func (r RankReport) Spent() Times {
-	if r.Time != nil {
-		return *r.Time
+	if r.Time == nil {
+		return Times{}
 	}
-	t := Times{Compute: r.ComputeSeconds, Wait: r.WaitSeconds}
-	t.Rest = max(0, r.Seconds-t.Busy())
-	return t
+	return *r.Time
 }
 
 // TimedSteps is how many steps Spent is the time of.

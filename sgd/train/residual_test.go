@@ -8,6 +8,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/gradlab/gradlab/internal/patience"
 	"github.com/gradlab/gradlab/sgd/train"
 )
 
@@ -34,6 +35,7 @@ func residualIn(st *train.State, worker int) float64 {
 // and by all when codecs begin anew. It is what a checkpoint of that step has.
 func TestLostResiduals(t *testing.T) {
 	t.Parallel()
+	patience.Virtual(t)
 	for name, way := range map[string][]option{
 		"ranks":       {mode("reduce")},
 		"servers":     {mode("server"), servers(2)},
@@ -85,6 +87,7 @@ func lostBy(o *train.Observer) float64 {
 // Codecs whose state fits one number of workers only give it up at any departure.
 func TestResidualsThatFitNoOtherNumber(t *testing.T) {
 	t.Parallel()
+	patience.Virtual(t)
 	for codec, lost := range map[string]bool{"scatter(feedback(topk(keep=0.3)))": true, "feedback(topk(keep=0.3))": false} {
 		o, _ := runOn(t, faulty(t, "kill(w1,at=5ms)"), job(t, elastic, mode("reduce"), with(codec)), nil)
 		if got := lostBy(o); got > 0 != lost {

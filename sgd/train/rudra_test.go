@@ -49,7 +49,7 @@ func balanced(t *testing.T, o *train.Observer) {
 func TestRudra(t *testing.T) {
 	t.Parallel()
 	updates, right := 100, 0.8
-	if testing.Short() { // that they run, not that they learn
+	if !patience.Long { // that they run, not that they learn
 		updates, right = 20, 0
 	}
 	for _, c := range rudra {
@@ -97,6 +97,7 @@ func TestRudraIsTheFlatServer(t *testing.T) {
 // of parameters each an update, whatever is below them.
 func TestRudraBytes(t *testing.T) {
 	t.Parallel()
+	patience.Virtual(t)
 	const updates, size = 7, 4 * 80
 	few := func(j *train.Job) {
 		shape := sgd.Shape{C: 1, H: 1, W: 7}
@@ -183,6 +184,7 @@ func TestRudraStops(t *testing.T) {
 // The staleness of every gradient is known at the servers, sums or not.
 func TestRudraStaleness(t *testing.T) {
 	t.Parallel()
+	patience.Virtual(t)
 	o, _ := runOn(t, simulated(0), job(t, mode("rudra(tree=2)"), policy("softsync(n=2)"), workers(8), func(j *train.Job) { j.Updates = 200 }), nil)
 	late, n := 0.0, 0.0
 	for _, r := range o.Reports {
@@ -256,7 +258,7 @@ func TestRudraOpen(t *testing.T) {
 			checkOpen(t, real)
 			at := func(share float64) string { return seconds(share * whole.Final.Seconds).String() }
 			seeds := 4
-			if testing.Short() {
+			if !patience.Long {
 				seeds = 1
 			}
 			for seed := range seeds {
@@ -271,7 +273,7 @@ func TestRudraOpen(t *testing.T) {
 				if checkOpen(t, again); t.Failed() {
 					t.Fatalf("resumed at update %d", at)
 				}
-				if testing.Short() {
+				if !patience.Long {
 					break
 				}
 			}

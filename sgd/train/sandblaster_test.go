@@ -160,6 +160,7 @@ func TestSandblasterBytes(t *testing.T) {
 // every batch, unless what it is at is copied.
 func TestSandblasterBackup(t *testing.T) {
 	t.Parallel()
+	patience.Virtual(t)
 	run := func(m, slow string) (*train.Observer, float64) {
 		j := job(t, blasting(5, small("mlp(hidden=[16])", 2400), mode(m), func(j *train.Job) {
 			j.Workers, j.Batch, j.Timing.FLOPS = 8, 25, 1e7
@@ -208,6 +209,7 @@ func TestSandblasterCopies(t *testing.T) {
 // Workers that die leave their portions to others; all of them is too many.
 func TestSandblasterOutlivesWorkers(t *testing.T) {
 	t.Parallel()
+	patience.Virtual(t)
 	opts := blasting(8, small("logistic", 1000), func(j *train.Job) { j.Timing.FLOPS = 1e7 })
 	whole, _ := runOn(t, simulated(0), job(t, opts...), nil)
 	net := simulated(0).(*sim.Net)
@@ -319,7 +321,7 @@ func sumSq(x []float32) (s float64) {
 func TestSandblasterOpen(t *testing.T) {
 	t.Parallel()
 	draws := 4 // of faults
-	if testing.Short() {
+	if !patience.Long {
 		draws = 1
 	}
 	for _, m := range []string{"sandblaster", "sandblaster(portions=40,backup=2)"} {

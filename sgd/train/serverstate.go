@@ -58,22 +58,12 @@ func (s *server) Final(r *RankReport) {
 	r.Age, r.Gap, r.Waits = s.meas.age.spread(), s.store.gap.spread(), s.meas.waits
 }
 
-// keepPast keeps how many pushes there were of workers that died: the sum, as ever, and
-// by worker where there were any.
+// keepPast keeps how many pushes there were of workers that died, where there were any.
 func (s *server) keepPast(k *Keeper) {
-	sum := uint64(0)
-	for _, n := range s.past {
-		sum += n
-	}
-	k.Count(key(keyPast, s.id), &sum)
 	for w := range s.past {
 		if s.past[w] > 0 || k.Loads() {
 			k.Count(key(keyPast, s.id, w), &s.past[w])
 		}
-		sum -= s.past[w]
-	}
-	if k.Loads() { // a checkpoint of before knows the sum alone
-		s.past[0] += sum
 	}
 }
 

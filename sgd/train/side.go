@@ -65,7 +65,7 @@ func (j *Job) sideOfUpdate(n int) int {
 // their sides. The job is prepared.
 func (j *Job) ForwardFLOPs() (sum float64) {
 	for n := range j.Updates {
-		sum += float64(j.Drawn(n+1)-j.Drawn(n)) * j.sized(j.Side(n*j.PerUpdate()/j.Workers)).flops
+		sum += float64(float64(j.Drawn(n+1)-j.Drawn(n)) * j.sized(j.Side(n*j.PerUpdate()/j.Workers)).flops)
 	}
 	return sum
 }

@@ -109,6 +109,7 @@ func TestSidesResume(t *testing.T) {
 // reading in proportion to the bytes.
 func TestSidesTakeTheirTime(t *testing.T) {
 	t.Parallel()
+	patience.Virtual(t)
 	steps := func(opts ...option) []float64 {
 		opts = append([]option{grid(t), mode("reduce"), func(j *train.Job) { j.Workers, j.Timing.Jitter, j.Updates = 1, 0, 2 }}, opts...)
 		s := &journal{}

@@ -6,6 +6,7 @@ import (
 
 	"github.com/gradlab/gradlab/comm"
 	"github.com/gradlab/gradlab/comm/local"
+	"github.com/gradlab/gradlab/internal/patience"
 	"github.com/gradlab/gradlab/sgd/train"
 	"github.com/gradlab/gradlab/sgd/train/timing"
 )
@@ -14,6 +15,7 @@ import (
 // and encoding takes what it was priced at.
 func TestTimes(t *testing.T) {
 	t.Parallel()
+	patience.Virtual(t)
 	slow := func(j *train.Job) {
 		j.Timing.Codec, j.Timing.Slow = timing.FlatRate(1e9), timing.Slow{{Count: 1, Factor: 50}}
 	}
@@ -122,6 +124,7 @@ func (w *watcher) Progress(p train.Progress) {
 // others wait for it, or leave it behind.
 func TestWorkerStates(t *testing.T) {
 	t.Parallel()
+	patience.Virtual(t)
 	slow := func(j *train.Job) { j.Timing.Slow = timing.Slow{{Count: 1, Factor: 50}}; j.Updates = 200 }
 	for name, opts := range map[string][]option{
 		"server": {slow}, "reduce": {mode("reduce"), slow}, "asp": {policy("asp"), slow, learning(0.01)},

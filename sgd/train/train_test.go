@@ -288,7 +288,7 @@ var asynchronous = map[string][]option{
 func TestAsynchronous(t *testing.T) {
 	t.Parallel()
 	updates, right := 300, 0.6
-	if testing.Short() { // that they run, not that they learn
+	if !patience.Long { // that they run, not that they learn
 		updates, right = 60, 0
 	}
 	for name, opts := range asynchronous {
@@ -329,14 +329,14 @@ func TestAsynchronous(t *testing.T) {
 // name. That is for the race detector, and for tests whose runs are on the virtual cluster
 // for the most part.
 func leftOut(name string, of uint32) bool {
-	return testing.Short() && crc32.ChecksumIEEE([]byte(name))%of > 0
+	return !patience.Long && crc32.ChecksumIEEE([]byte(name))%of > 0
 }
 
 // repeats makes a virtual run again, which ends as it did. With -short it is not made: a
 // virtual cluster runs one goroutine at a time, and has nothing to race.
 func repeats(t *testing.T, was *train.Observer, opts []option) {
 	t.Helper()
-	if testing.Short() {
+	if !patience.Long {
 		return
 	}
 	if again, _ := runOn(t, simulated(0), job(t, opts...), nil); again.SHA256 != was.SHA256 || !reflect.DeepEqual(again.Final, was.Final) {

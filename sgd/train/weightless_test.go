@@ -6,6 +6,7 @@ import (
 	"testing"
 
 	"github.com/gradlab/gradlab/comm/ps"
+	"github.com/gradlab/gradlab/internal/patience"
 	"github.com/gradlab/gradlab/sgd/train"
 )
 
@@ -13,6 +14,7 @@ import (
 // has nothing to keep, and no checkpoint is written.
 func TestWeightlessStops(t *testing.T) {
 	t.Parallel()
+	patience.Virtual(t)
 	for name, opts := range map[string][]option{
 		"reduce":   {mode("reduce")},
 		"overlap":  {mode("reduce"), func(j *train.Job) { j.Overlap = true }},

@@ -5,8 +5,8 @@ import (
 	"fmt"
 	"math"
 	"reflect"
-	"testing"
 
+	"github.com/gradlab/gradlab/internal/patience"
 	"github.com/gradlab/gradlab/staleness"
 )
 
@@ -24,7 +24,7 @@ var Tried = []string{
 // Claims), and fails if a corrector is enrolled without a formula or has an option that
 // was not tried. Of those that are not gradlab's own it shows the claims, with their
 // defaults: they need no formula.
-func Correctors(t *testing.T) {
+func Correctors[T patience.Tester[T]](t T) {
 	var values []staleness.Corrector
 	others := map[string]bool{}
 	for _, name := range staleness.Correctors.Names() {
@@ -33,7 +33,7 @@ func Correctors(t *testing.T) {
 			continue
 		}
 		others[name] = true
-		t.Run(name, func(t *testing.T) {
+		t.Run(name, func(t T) {
 			if err := Claims(c); err != nil {
 				t.Error(err)
 			}
@@ -45,7 +45,7 @@ func Correctors(t *testing.T) {
 			t.Fatal(err)
 		}
 		values = append(values, c)
-		t.Run(text, func(t *testing.T) {
+		t.Run(text, func(t T) {
 			if err := errors.Join(Corrector(c), Claims(c)); err != nil {
 				t.Error(err)
 			}

@@ -4,15 +4,15 @@ import (
 	"fmt"
 	"math"
 	"math/rand/v2"
-	"testing"
 
+	"github.com/gradlab/gradlab/internal/patience"
 	"github.com/gradlab/gradlab/staleness"
 )
 
 // Policies puts every registered policy, with its defaults, through Policy.
-func Policies(t *testing.T) {
+func Policies[T patience.Tester[T]](t T) {
 	for _, name := range staleness.Policies.Names() {
-		t.Run(name, func(t *testing.T) {
+		t.Run(name, func(t T) {
 			spec, _ := staleness.Policies.Proto(name)
 			Policy(t, spec)
 		})
@@ -30,8 +30,8 @@ func Policies(t *testing.T) {
 //   - nobody is favoured: of workers alike each has the same share of what is
 //     applied;
 //   - its Traits are what it does, no more and no less; see Traits.
-func Policy(t *testing.T, spec staleness.Spec) {
-	t.Run("spec", func(t *testing.T) {
+func Policy[T patience.Tester[T]](t T, spec staleness.Spec) {
+	t.Run("spec", func(t T) {
 		text := staleness.Policies.Spec(spec)
 		back, err := staleness.Policies.Parse(text)
 		if err != nil {
@@ -51,7 +51,7 @@ func Policy(t *testing.T, spec staleness.Spec) {
 		{"progress", Progress}, {"leave and rejoin", Leaves}, {"any live set", Subsets}, {"churn", Churn}, {"fair", Fair},
 		{"traits", Traits},
 	} {
-		t.Run(c.name, func(t *testing.T) {
+		t.Run(c.name, func(t T) {
 			if err := c.check(spec); err != nil {
 				t.Error(err)
 			}

@@ -9,6 +9,7 @@ import (
 	"testing"
 
 	"github.com/gradlab/gradlab/experiments"
+	"github.com/gradlab/gradlab/internal/patience"
 	"github.com/gradlab/gradlab/internal/program"
 	"github.com/gradlab/gradlab/sgd/train"
 )
@@ -22,12 +23,13 @@ var twice = fmt.Sprint("steps=", 2*program.LongSteps)
 // says. A process that wakes up later finds itself out.
 func TestF1F4F9ElasticProcesses(t *testing.T) {
 	t.Parallel()
-	for _, c := range []struct {
+	type fault struct {
 		name    string
 		signal  syscall.Signal
 		victims []int
 		over    []string
-	}{
+	}
+	for _, c := range patience.Few(2, []fault{
 		{"killed", syscall.SIGKILL, []int{1}, []string{"mode=reduce", "codec=feedback(topk(keep=0.1))"}},
 		{"who leads, killed", syscall.SIGKILL, []int{0}, []string{"mode=reduce", "overlap=true", "bucket=2000", "on_resize=scale_lr"}},
 		{"two at once", syscall.SIGKILL, []int{0, 2}, []string{"mode=gather", "codec=qsgd(bits=4)"}},
@@ -36,7 +38,7 @@ func TestF1F4F9ElasticProcesses(t *testing.T) {
 		{"with servers, killed", syscall.SIGKILL, []int{0, 2}, []string{"mode=server", "servers=2", "codec=feedback(topk(keep=0.1))"}},
 		{"with a server, stopped", syscall.SIGSTOP, []int{1}, []string{"mode=server", "overlap=true", "bucket=2000", "links=grpc"}},
 		{"stopped", syscall.SIGSTOP, []int{1}, []string{"mode=reduce", "links=grpc"}},
-	} {
+	}) {
 		t.Run(c.name, func(t *testing.T) {
 			t.Parallel()
 			over := append(c.over, "elastic=true", twice)
@@ -108,16 +110,17 @@ func asPlanned(t *testing.T, r experiments.Result, over ...string) {
 // of them, and with the bits of a run on the virtual cluster that they leave and join by plan.
 func TestF1F4WorkersComeBackAsProcesses(t *testing.T) {
 	t.Parallel()
-	for _, c := range []struct {
+	type fault struct {
 		name    string
 		victims [][]int // at once
 		over    []string
-	}{
+	}
+	for _, c := range patience.Few(1, []fault{
 		{"one after the other", [][]int{{1}, {0}, {1}}, []string{"mode=reduce", "codec=feedback(topk(keep=0.1))", "optimizer=adam"}},
 		{"with servers", [][]int{{1}, {0, 2}}, []string{"mode=server", "servers=2", "codec=feedback(topk(keep=0.1))", "optimizer=adam", "down_codec=fp16"}},
 		{"neighbours", [][]int{{0}, {1, 2}}, []string{"mode=choco", "graph=ring", "codec=qsgd(bits=4)", "optimizer=adam"}},
 		{"two at once", [][]int{{0, 2}}, []string{"mode=reduce", "overlap=true", "bucket=2000", "on_resize=scale_lr", "links=grpc"}},
-	} {
+	}) {
 		t.Run(c.name, func(t *testing.T) {
 			t.Parallel()
 			// Nobody knows how many steps a busy machine makes until they are back: the run is
@@ -154,6 +157,9 @@ func TestF1F4WorkersComeBackAsProcesses(t *testing.T) {
 
 // Soak kills processes, has them come back, and finds that the run has the bits of its plan.
 func TestSoakOfProcesses(t *testing.T) {
+	if !patience.Long {
+		t.Skip("kills processes by the clock")
+	}
 	t.Parallel()
 	record := filepath.Join(t.TempDir(), "soak.jsonl")
 	p := program.Start(t, nil, "soak", "--processes", "3", "--minutes", "0.05", "--every", "0.7", "--modes", "reduce", "--out", record)

@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/gradlab/gradlab/experiments"
+	"github.com/gradlab/gradlab/internal/patience"
 	"github.com/gradlab/gradlab/internal/program"
 )
 
@@ -26,15 +27,16 @@ func byHand(t *testing.T, over ...string) (start func(rank int, more ...string) 
 // rank is a server it may be that which is started again.
 func TestF6CoordinatorComesBack(t *testing.T) {
 	t.Parallel()
-	for _, c := range []struct {
+	type fault struct {
 		name   string
 		victim int
 		over   []string
-	}{
+	}
+	for _, c := range patience.Few(1, []fault{
 		{"of workers", 0, []string{"mode=reduce", "workers=3"}},
 		{"with a server", 0, []string{"mode=server", "workers=2"}},
 		{"a server", 2, []string{"mode=server", "workers=2", "links=grpc"}},
-	} {
+	}) {
 		t.Run(c.name, func(t *testing.T) {
 			t.Parallel()
 			start, out := byHand(t, c.over...)
@@ -64,11 +66,12 @@ func TestF6CoordinatorComesBack(t *testing.T) {
 func TestF6CoordinatorStaysAway(t *testing.T) {
 	t.Parallel()
 	start, out := byHand(t, "mode=reduce", "workers=3")
-	ranks := []*program.Program{start(0), start(1, "--timeout", "40s"), start(2, "--timeout", "40s")}
+	wait := patience.Stretch(time.Second)
+	ranks := []*program.Program{start(0), start(1, "--timeout", wait.String()), start(2, "--timeout", wait.String())}
 	program.Evaluated(t, ranks[0], out, 4)
 	ranks[0].Signal(syscall.SIGKILL)
 	for _, p := range ranks[1:] {
-		if code := p.Wait(time.Minute + program.Decided); code != 75 || !strings.Contains(p.Err.String(), "no answer from the coordinator") {
+		if code := p.Wait(wait + program.Decided); code != 75 || !strings.Contains(p.Err.String(), "no answer from the coordinator") {
 			t.Errorf("exit code %d\n%s", code, p.Says())
 		}
 	}

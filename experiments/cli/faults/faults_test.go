@@ -12,6 +12,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/gradlab/gradlab/internal/patience"
 	"github.com/gradlab/gradlab/internal/program"
 )
 
@@ -52,7 +53,7 @@ func TestF2WorkerKilledAsync(t *testing.T) {
 
 // F2: the worker that warms up alone may die, too.
 func TestF2WarmUpKilled(t *testing.T) {
-	if testing.Short() {
+	if !patience.Long {
 		t.Skip("starts processes")
 	}
 	t.Parallel()
@@ -68,7 +69,7 @@ func TestF2WarmUpKilled(t *testing.T) {
 
 // F2, F10: whose portions others make may die too, and begin anew.
 func TestF2SandblasterWorkerKilled(t *testing.T) {
-	if testing.Short() {
+	if !patience.Long {
 		t.Skip("starts processes")
 	}
 	t.Parallel()
@@ -93,13 +94,13 @@ var twice = fmt.Sprint("steps=", 2*program.LongSteps)
 // begins anew; what was lost stays told, and the ledger balances over both legs.
 func TestF2ResumeAfterLoss(t *testing.T) {
 	t.Parallel()
-	for _, over := range [][]string{
+	for _, over := range patience.Few(2, [][]string{
 		{"policy=asp", "codec=feedback(topk(keep=0.1))"},
 		{"policy=asp", "servers=2", "down_codec=topk(keep=0.2)"},
 		{"mode=downpour", "policy=asp"},
 		{"mode=rudra(tree=2,threads=true)", "policy=asp"},
 		{"mode=adpsgd", "graph=ring", "codec=raw"},
-	} {
+	}) {
 		t.Run(strings.Join(over, " "), func(t *testing.T) {
 			t.Parallel()
 			p, out := program.Running(t, append(over, twice)...)
@@ -125,20 +126,21 @@ func TestF2ResumeAfterLoss(t *testing.T) {
 // stops; not one process stays.
 func TestF1F4F5F9RunsEnd(t *testing.T) {
 	t.Parallel()
-	for _, c := range []struct {
+	type fault struct {
 		name   string
 		rank   int
 		signal syscall.Signal
 		over   []string
-	}{
+	}
+	for _, c := range patience.Few(3, []fault{
 		{"ring, worker killed", 1, syscall.SIGKILL, []string{"mode=reduce"}},
 		{"ring, rank 0 killed", 0, syscall.SIGKILL, []string{"mode=reduce", "overlap=true"}},
+		{"F5, server killed", 3, syscall.SIGKILL, []string{"policy=asp"}},
 		{"ring, worker stopped", 2, syscall.SIGSTOP, []string{"mode=reduce"}},
 		{"bsp, worker killed", 1, syscall.SIGKILL, []string{"policy=bsp"}},
 		{"bsp, worker stopped", 1, syscall.SIGSTOP, []string{"policy=bsp"}},
 		{"relay killed", 0, syscall.SIGKILL, []string{"mode=rudra(tree=2)", "policy=asp"}},
-		{"F5, server killed", 3, syscall.SIGKILL, []string{"policy=asp"}},
-	} {
+	}) {
 		t.Run(c.name, func(t *testing.T) {
 			t.Parallel()
 			p, out := program.Running(t, c.over...)
@@ -171,7 +173,7 @@ func TestF22LauncherKilled(t *testing.T) {
 
 // F24: a run folder has one writer; the second one ends and the first goes on.
 func TestF24OneWriter(t *testing.T) {
-	if testing.Short() {
+	if !patience.Long {
 		t.Skip("long runs")
 	}
 	t.Parallel()
@@ -191,7 +193,7 @@ func TestF24OneWriter(t *testing.T) {
 // Ranks started by somebody else find each other, and give the result of any
 // other net.
 func TestStartedByHand(t *testing.T) {
-	if testing.Short() {
+	if !patience.Long {
 		t.Skip("starts processes")
 	}
 	t.Parallel()
@@ -219,7 +221,7 @@ func TestStartedByHand(t *testing.T) {
 // try; started again, the run goes on from its checkpoint to the bits of one that was
 // never hit.
 func TestF6CoordinatorKilled(t *testing.T) {
-	if testing.Short() {
+	if !patience.Long {
 		t.Skip("starts processes")
 	}
 	t.Parallel()
@@ -249,7 +251,7 @@ func TestF6CoordinatorKilled(t *testing.T) {
 
 // Flags say what a launcher's variables do.
 func TestStartedByFlags(t *testing.T) {
-	if testing.Short() {
+	if !patience.Long {
 		t.Skip("starts processes")
 	}
 	t.Parallel()
@@ -268,7 +270,7 @@ func TestStartedByFlags(t *testing.T) {
 // F10 by hand: a signal to every rank, as a scheduler sends it, stops the run
 // after a checkpoint.
 func TestStartedByHandStops(t *testing.T) {
-	if testing.Short() {
+	if !patience.Long {
 		t.Skip("starts processes")
 	}
 	t.Parallel()
@@ -299,7 +301,7 @@ func TestStartedByHandStops(t *testing.T) {
 // differs.
 func TestF18Mismatch(t *testing.T) {
 	t.Parallel()
-	if testing.Short() {
+	if !patience.Long {
 		t.Skip("starts processes")
 	}
 	for _, c := range []struct{ key, lead, other string }{
@@ -323,7 +325,7 @@ func TestF18Mismatch(t *testing.T) {
 // Who cannot take part ends with a code that says whether to try again.
 func TestCannotJoin(t *testing.T) {
 	t.Parallel()
-	if testing.Short() {
+	if !patience.Long {
 		t.Skip("starts processes")
 	}
 	file := program.Recipe(t, program.Quick)

@@ -16,6 +16,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/gradlab/gradlab/internal/patience"
 	"github.com/gradlab/gradlab/internal/program"
 )
 
@@ -69,7 +70,7 @@ func pems(t *testing.T, ranks int, until time.Time) func(rank int) []string {
 // F20 from the command line: certificates in files, for the ranks that they name.
 func TestF20CertificateFiles(t *testing.T) {
 	t.Parallel()
-	if testing.Short() {
+	if !patience.Long {
 		t.Skip("starts processes")
 	}
 	file := program.Recipe(t, program.Quick)

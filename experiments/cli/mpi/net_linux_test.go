@@ -31,7 +31,7 @@ var buildMPI = sync.OnceValues(func() (string, error) {
 // withMPI is the folder of a gradlab that is built with MPI.
 func withMPI(t *testing.T) string {
 	t.Helper()
-	if testing.Short() || patience.Raced() {
+	if !patience.Long || patience.Raced() {
 		t.Skip("builds gradlab, and starts it")
 	}
 	hosts.Needs(t, "mpicc", "mpirun")

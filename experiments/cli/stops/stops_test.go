@@ -50,7 +50,7 @@ func once(mode string) func(t *testing.T) program.Result {
 // or repeats.
 func TestStopAndResume(t *testing.T) {
 	t.Parallel()
-	if testing.Short() {
+	if !patience.Long {
 		t.Skip("long runs")
 	}
 	for _, c := range []struct {
@@ -156,7 +156,7 @@ func checkMetrics(t *testing.T, path string) {
 // The second signal does not wait for the step, the checkpoint or the peers.
 func TestSecondSignal(t *testing.T) {
 	t.Parallel()
-	if testing.Short() {
+	if !patience.Long {
 		t.Skip("long runs")
 	}
 	for _, net := range []string{"local", "sim", "grpc"} {
@@ -182,7 +182,7 @@ func TestSecondSignal(t *testing.T) {
 
 // A signal while the ranks still start stops the run as well.
 func TestEarlySignal(t *testing.T) {
-	if testing.Short() {
+	if !patience.Long {
 		t.Skip("long runs")
 	}
 	t.Parallel()
@@ -200,7 +200,7 @@ func TestEarlySignal(t *testing.T) {
 // USR1, as sbatch --signal=USR1@60 sends it to every rank ahead of the time limit, is a
 // stop whose exit code asks for another start.
 func TestRequeue(t *testing.T) {
-	if testing.Short() {
+	if !patience.Long {
 		t.Skip("long runs")
 	}
 	t.Parallel()
@@ -230,7 +230,7 @@ func TestRequeue(t *testing.T) {
 // One rank may hear SIGUSR1 before the others: they end as it does, though it does not lead,
 // so that the highest exit code, which is the job's, asks for another start.
 func TestRequeueByOneRank(t *testing.T) {
-	if testing.Short() {
+	if !patience.Long {
 		t.Skip("long runs")
 	}
 	t.Parallel()
@@ -276,7 +276,7 @@ func TestF10AnyRankStopsTheRun(t *testing.T) {
 // Of two sweeps of a recipe into one folder the second is refused, and the first is as
 // it would be alone. Shards of one sweep go on beside each other.
 func TestF28TwoSweeps(t *testing.T) {
-	if testing.Short() {
+	if !patience.Long {
 		t.Skip("starts processes")
 	}
 	t.Parallel()
@@ -317,7 +317,7 @@ func worked(p *program.Program) time.Duration {
 
 // A command without steps ends at the first signal.
 func TestSignalWithoutSteps(t *testing.T) {
-	if testing.Short() {
+	if !patience.Long {
 		t.Skip("long commands")
 	}
 	t.Parallel()

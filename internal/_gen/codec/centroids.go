@@ -1,4 +1,4 @@
-package main
+package codec
 
 import (
 	"fmt"
@@ -6,6 +6,8 @@ import (
 	. "github.com/mmcloughlin/avo/build"
 	. "github.com/mmcloughlin/avo/operand"
 	. "github.com/mmcloughlin/avo/reg"
+
+	"github.com/gradlab/gradlab/internal/_gen/kernel"
 )
 
 func centroids() {
@@ -14,9 +16,8 @@ func centroids() {
 	}
 
 	for _, name := range []string{"lookup", "addLookup"} {
-		TEXT(name+"AVX2", NOSPLIT, "func(dst []float32, codes []byte, values *[16]float32)")
-		Doc(name+"AVX2 puts, or adds, values[codes[i]] for a length that is a multiple of eight and", "codes below sixteen.")
-		Pragma("noescape")
+		kernel.First(name+"AVX2", "func(dst []float32, codes []byte, values *[16]float32)", "dst", 8,
+			name+"AVX2 is "+name+"Go for codes below sixteen.")
 		dst, codes, n, values := base("dst"), base("codes"), length("dst"), word("values")
 		first, second := op1(VMOVUPS, Mem{Base: values}), op1(VMOVUPS, Mem{Base: values, Disp: 32})
 		each(n, 8, func(i Register) {
@@ -36,9 +37,8 @@ func centroids() {
 // nearest writes the kernel for codes of so many bits, the sign among them.
 func nearest(bits int) {
 	name := fmt.Sprintf("nearest%dAVX2", bits)
-	TEXT(name, NOSPLIT, "func(codes []byte, y []float32, inv float64, by *[16]float32, sums *[16]float64)")
-	Doc(fmt.Sprintf("%s is nearestGo at %d bits for a length that is a multiple of 32.", name, bits))
-	Pragma("noescape")
+	kernel.First(name, "func(codes []byte, y []float32, inv float64, by *[16]float32, sums *[16]float64)", "y", 32,
+		fmt.Sprintf("%s is nearestGo at %d bits.", name, bits))
 	codes, y, n, by, sums := base("codes"), base("y"), length("y"), word("by"), word("sums")
 	inv := double("inv")
 	var dot, square [2]VecVirtual

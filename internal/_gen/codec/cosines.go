@@ -1,9 +1,11 @@
-package main
+package codec
 
 import (
 	. "github.com/mmcloughlin/avo/build"
 	. "github.com/mmcloughlin/avo/operand"
 	. "github.com/mmcloughlin/avo/reg"
+
+	"github.com/gradlab/gradlab/internal/_gen/kernel"
 )
 
 // cosines writes the kernels of cosine transforms: steps of one length on a strip of
@@ -12,7 +14,7 @@ func cosines() {
 	strips("AVX2", 32, func() VecVirtual { return YMM() })
 	strips("AVX512", 64, func() VecVirtual { return ZMM() })
 
-	begin("widen", "(dst []float64, src []float32)", "8")
+	begin("widen", "(dst []float64, src []float32)", "dst", 8)
 	dst, src, n := base("dst"), base("src"), length("dst")
 	each(n, 8, func(i Register) {
 		for u := range 2 {
@@ -21,7 +23,7 @@ func cosines() {
 	})
 	end()
 
-	begin("narrow", "(dst []float32, src []float64)", "8")
+	begin("narrow", "(dst []float32, src []float64)", "dst", 8)
 	dst, src, n = base("dst"), base("src"), length("dst")
 	each(n, 8, func(i Register) {
 		for u := range 2 {
@@ -32,9 +34,8 @@ func cosines() {
 	})
 	end()
 
-	TEXT("transposeAVX2", NOSPLIT, "func(dst, src []float64, h, w int)")
-	Doc("transposeAVX2 is transposeGo for numbers of rows and columns that are multiples of 4.")
-	Pragma("noescape")
+	kernel.All("transposeAVX2", "func(dst, src []float64, h, w int)",
+		"transposeAVX2 is transposeGo for numbers of rows and columns that are multiples of 4.")
 	dst, src = base("dst"), base("src")
 	h, w := word("h"), word("w")
 	down, across := bytesOf(w), bytesOf(h) // from row to row, of src and of dst
@@ -89,10 +90,8 @@ func strips(set string, size int, register func() VecVirtual) {
 			fn(Mem{Base: p, Disp: d})
 		}
 	}
-	kernel := func(name, signature string) {
-		TEXT(name+set, NOSPLIT, "func"+signature)
-		Doc(name + set + " is " + name + "Go.")
-		Pragma("noescape")
+	open := func(name, signature string) {
+		kernel.All(name+set, "func"+signature, name+set+" is "+name+"Go.")
 	}
 	// blocks runs body for every block of s of n rows, with the bytes of half a block.
 	blocks := func(body func(half, halfBytes Register)) {
@@ -119,7 +118,7 @@ func strips(set string, size int, register func() VecVirtual) {
 		return q
 	}
 
-	kernel("folds", "(dst, src []float64, stride, n, s int, mul []float64)")
+	open("folds", "(dst, src []float64, stride, n, s int, mul []float64)")
 	dst, src, step, mul := base("dst"), base("src"), bytesOf(word("stride")), base("mul")
 	blocks(func(half, halfBytes Register) {
 		q, e := last(src, step, half), copied(dst)
@@ -143,7 +142,7 @@ func strips(set string, size int, register func() VecVirtual) {
 	})
 	end()
 
-	kernel("unfolds", "(dst []float64, stride int, src []float64, n, s int, mul []float64)")
+	open("unfolds", "(dst []float64, stride int, src []float64, n, s int, mul []float64)")
 	dst, src, step, mul = base("dst"), base("src"), bytesOf(word("stride")), base("mul")
 	blocks(func(half, halfBytes Register) {
 		q, e := last(dst, step, half), copied(src)
@@ -167,7 +166,7 @@ func strips(set string, size int, register func() VecVirtual) {
 	})
 	end()
 
-	kernel("weaves", "(dst []float64, stride int, src []float64, n, s int, scale float64)")
+	open("weaves", "(dst []float64, stride int, src []float64, n, s int, scale float64)")
 	dst, src, step = base("dst"), base("src"), bytesOf(word("stride"))
 	by := op1(VBROADCASTSD, address("scale"))
 	blocks(func(half, halfBytes Register) {
@@ -204,7 +203,7 @@ func strips(set string, size int, register func() VecVirtual) {
 	})
 	end()
 
-	kernel("unweaves", "(dst, src []float64, stride, n, s int, scale float64)")
+	open("unweaves", "(dst, src []float64, stride, n, s int, scale float64)")
 	dst, src, step = base("dst"), base("src"), bytesOf(word("stride"))
 	by = op1(VBROADCASTSD, address("scale"))
 	blocks(func(half, halfBytes Register) {
@@ -239,14 +238,14 @@ func strips(set string, size int, register func() VecVirtual) {
 	})
 	end()
 
-	threeLevels(size, kernel)
+	threeLevels(size, open)
 
 	for _, back := range []bool{false, true} {
 		name, body := "eights", fold8
 		if back {
 			name, body = "eightsBack", unfold8
 		}
-		kernel(name, "(x []float64, stride, n int, mul *[7]float64)")
+		open(name, "(x []float64, stride, n int, mul *[7]float64)")
 		x := base("x")
 		step, mul, n := bytesOf(word("stride")), word("mul"), word("n")
 		each(n, 8, func(Register) {

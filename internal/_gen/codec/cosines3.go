@@ -1,4 +1,4 @@
-package main
+package codec
 
 import (
 	. "github.com/mmcloughlin/avo/build"
@@ -33,7 +33,7 @@ func (t spaced) at(p Register, k int) Mem {
 
 // threeLevels writes three steps at once, on all n rows of a strip: of eight spaced as many
 // as a block has in the space.
-func threeLevels(size int, kernel func(name, signature string)) {
+func threeLevels(size int, open func(name, signature string)) {
 	eighth := func() (rows Register, blocks spaced) {
 		rows = word("n")
 		SHRQ(Imm(3), rows)
@@ -73,7 +73,7 @@ func threeLevels(size int, kernel func(name, signature string)) {
 		return m
 	}
 
-	kernel("folds3", "(dst, src []float64, stride, n int, mul []float64)")
+	open("folds3", "(dst, src []float64, stride, n int, mul []float64)")
 	dst, src, step, mul := base("dst"), base("src"), bytesOf(word("stride")), base("mul")
 	rows, blocks := eighth()
 	up, down, quarter, three := mirrored(src, step, rows)
@@ -98,7 +98,7 @@ func threeLevels(size int, kernel func(name, signature string)) {
 	})
 	end()
 
-	kernel("unfolds3", "(dst []float64, stride int, src []float64, n int, mul []float64)")
+	open("unfolds3", "(dst []float64, stride int, src []float64, n int, mul []float64)")
 	dst, src, step, mul = base("dst"), base("src"), bytesOf(word("stride")), base("mul")
 	rows, blocks = eighth()
 	up, down, quarter, three = mirrored(dst, step, rows)
@@ -120,7 +120,7 @@ func threeLevels(size int, kernel func(name, signature string)) {
 	})
 	end()
 
-	kernel("weaves3", "(dst []float64, stride int, src []float64, n int, scale float64)")
+	open("weaves3", "(dst []float64, stride int, src []float64, n int, scale float64)")
 	dst, src = base("dst"), base("src")
 	matrix := spacedBy(bytesOf(word("stride")))
 	rows, blocks = eighth()
@@ -163,7 +163,7 @@ func threeLevels(size int, kernel func(name, signature string)) {
 	out(true)
 	end()
 
-	kernel("unweaves3", "(dst, src []float64, stride, n int, scale float64)")
+	open("unweaves3", "(dst, src []float64, stride, n int, scale float64)")
 	dst, src = base("dst"), base("src")
 	matrix = spacedBy(bytesOf(word("stride")))
 	rows, blocks = eighth()

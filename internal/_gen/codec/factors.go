@@ -1,4 +1,4 @@
-package main
+package codec
 
 import (
 	"fmt"
@@ -6,16 +6,17 @@ import (
 	. "github.com/mmcloughlin/avo/build"
 	. "github.com/mmcloughlin/avo/operand"
 	. "github.com/mmcloughlin/avo/reg"
+
+	"github.com/gradlab/gradlab/internal/_gen/kernel"
 )
 
 // Products with matrices of so few columns that memory is all they wait for.
 func factors() {
 	for columns := 1; columns <= 4; columns++ {
-		open := func(name, signature string) {
+		open := func(name, signature, by string) {
 			name = fmt.Sprintf("%s%d", name, columns)
-			TEXT(name+"AVX2", NOSPLIT, "func"+signature)
-			Doc(fmt.Sprintf("%sAVX2 is %sGo for %d columns and a length that is a multiple of 8.", name, name[:len(name)-1], columns))
-			Pragma("noescape")
+			kernel.First(name+"AVX2", "func"+signature, by, 8,
+				fmt.Sprintf("%sAVX2 is %sGo for %d columns.", name, name[:len(name)-1], columns))
 		}
 		// vectors are the addresses of the columns of q.
 		vectors := func(stride Register) []Register {
@@ -28,7 +29,7 @@ func factors() {
 			return p
 		}
 
-		open("dots", "(s *[64]float32, m, m2, q []float32, stride int)")
+		open("dots", "(s *[64]float32, m, m2, q []float32, stride int)", "m")
 		s, n := word("s"), length("m")
 		m := []Register{base("m"), base("m2")}
 		q := vectors(word("stride"))
@@ -54,7 +55,7 @@ func factors() {
 		}
 		end()
 
-		open("spread", "(q []float32, stride int, m, m2 []float32, a *[8]float32)")
+		open("spread", "(q []float32, stride int, m, m2 []float32, a *[8]float32)", "m")
 		n = length("m")
 		first, second, a := base("m"), base("m2"), word("a")
 		q = vectors(word("stride"))
@@ -74,7 +75,7 @@ func factors() {
 		})
 		end()
 
-		open("combine", "(dst []float32, scale float32, q []float32, stride int, a *[4]float32)")
+		open("combine", "(dst []float32, scale float32, q []float32, stride int, a *[4]float32)", "dst")
 		dst, n := base("dst"), length("dst")
 		scale, a := single("scale"), word("a")
 		q = vectors(word("stride"))

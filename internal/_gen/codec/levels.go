@@ -1,4 +1,4 @@
-package main
+package codec
 
 import (
 	. "github.com/mmcloughlin/avo/build"
@@ -7,7 +7,7 @@ import (
 )
 
 func levels() {
-	begin("levels", "(codes []byte, x []float32, pre, perLevel float32, most int, start uint64)", "32")
+	begin("levels", "(codes []byte, x []float32, pre, perLevel float32, most int, start uint64)", "x", 32)
 	codes, x, n := base("codes"), base("x"), length("x")
 	d, pre, scale, most := newDraws("start"), single("pre"), single("perLevel"), op1(VPBROADCASTD, address("most"))
 	top := op1(VCVTDQ2PS, opi(VPSLLD, 24, most))
@@ -27,7 +27,7 @@ func levels() {
 	})
 	end()
 
-	begin("addLevels", "(dst []float32, scale float32, codes []byte, zero int, low, unit float64)", "8")
+	begin("addLevels", "(dst []float32, scale float32, codes []byte, zero int, low, unit float64)", "dst", 8)
 	dst, codes, n := base("dst"), base("codes"), length("dst")
 	by, low, unit := single("scale"), double("low"), double("unit")
 	zero := op1(VPBROADCASTD, address("zero"))

@@ -1,16 +1,17 @@
-package main
+package codec
 
 import (
 	. "github.com/mmcloughlin/avo/build"
 	. "github.com/mmcloughlin/avo/operand"
 	. "github.com/mmcloughlin/avo/reg"
+
+	"github.com/gradlab/gradlab/internal/_gen/kernel"
 )
 
 // masks writes the kernels of masks of a bit an element.
 func masks() {
-	TEXT("addSignedAVX2", NOSPLIT, "func(dst []float32, mask, signs []uint64, plus float32)")
-	Doc("addSignedAVX2 is addSignedGo for 64 elements a word.")
-	Pragma("noescape")
+	kernel.First("addSignedAVX2", "func(dst []float32, mask, signs []uint64, plus float32)", "mask", 1,
+		"addSignedAVX2 is addSignedGo for 64 elements a word.")
 	dst, mask, signs, n := base("dst"), base("mask"), base("signs"), length("mask")
 	plus, sign := single("plus"), op1(VMOVDQU, longs(1<<31))
 	up := op1(VMOVDQU, lanes(31, 30, 29, 28, 27, 26, 25, 24))
@@ -42,7 +43,7 @@ func masks() {
 	})
 	end()
 
-	begin("pick", "(dst, x []float32, mask []byte, order *[256]uint64) int", "8")
+	begin("pick", "(dst, x []float32, mask []byte, order *[256]uint64) int", "x", 8)
 	dst, x, n := base("dst"), base("x"), length("x")
 	of, order, j, r := base("mask"), word("order"), GP64(), GP64()
 	XORQ(j, j)
@@ -57,7 +58,7 @@ func masks() {
 	Store(j, ReturnIndex(0))
 	end()
 
-	wide("pick", "(dst, x []float32, mask []byte) int", "16", func() {
+	wide("pick", "(dst, x []float32, mask []byte) int", "x", 16, func() {
 		dst, x, n := base("dst"), base("x"), length("x")
 		of, j, bits := base("mask"), GP64(), GP64()
 		XORQ(j, j)
@@ -73,7 +74,7 @@ func masks() {
 		Store(j, ReturnIndex(0))
 	})
 
-	begin("sumsReach", "(mask []byte, x, y, tau []float32)", "32")
+	begin("sumsReach", "(mask []byte, x, y, tau []float32)", "x", 32)
 	of, x, y, tau, n := base("mask"), base("x"), base("y"), base("tau"), length("x")
 	each(n, 32, func(i Register) {
 		var miss [4]VecVirtual
@@ -94,7 +95,7 @@ func masks() {
 	})
 	end()
 
-	begin("momentum", "(u, v, g []float32, sent []byte, m, scale float32) uint32", "8")
+	begin("momentum", "(u, v, g []float32, sent []byte, m, scale float32) uint32", "u", 8)
 	u, v, g, n := base("u"), base("v"), base("g"), length("u")
 	of = base("sent")
 	m, scale := single("m"), single("scale")
@@ -118,7 +119,7 @@ func masks() {
 	Store(reduce(most, VPMAXUD), ReturnIndex(0))
 	end()
 
-	begin("shrink", "(x []float32, tau float32)", "8")
+	begin("shrink", "(x []float32, tau float32)", "x", 8)
 	x, n = base("x"), length("x")
 	by := single("tau")
 	less := op2(VPSUBD, by, longs(1))

@@ -1,4 +1,4 @@
-package main
+package codec
 
 import (
 	. "github.com/mmcloughlin/avo/build"
@@ -12,7 +12,7 @@ func packing() {
 	// pairs, pairs to fours. Two fours in a word of 64 bits are pushed together
 	// by shifts. Eight bytes are stored for every eight codes, of which width
 	// are theirs: the rest is overwritten by the next.
-	begin("pack", "(dst, codes []byte, width int, by *[128]byte)", "32, with 8 bytes of dst to spare")
+	begin("pack", "(dst, codes []byte, width int, by *[128]byte)", "codes", 32, "with 8 bytes of dst to spare")
 	dst, codes, n, width, by := base("dst"), base("codes"), length("codes"), word("width"), word("by")
 	pairs, fours := op1(VMOVDQU, Mem{Base: by}), op1(VMOVDQU, Mem{Base: by, Disp: 32})
 	push := op1(VMOVDQU, Mem{Base: by, Disp: 64})
@@ -39,7 +39,7 @@ func packing() {
 
 	// The two bytes that hold a code go to a lane of 16 bits, a product shifts
 	// the code to its top, a shift from there down.
-	begin("unpack", "(codes, p []byte, width int, by *[72]byte)", "32, with 16 bytes of p to spare")
+	begin("unpack", "(codes, p []byte, width int, by *[72]byte)", "codes", 32, "with 16 bytes of p to spare")
 	codes, n = base("codes"), length("codes")
 	unpacked(n, func(i Register, y VecVirtual) {
 		VPERMQ(Imm(0xd8), y, y)
@@ -47,13 +47,13 @@ func packing() {
 	})
 	end()
 
-	begin("maxCode", "(n int, p []byte, width int, by *[72]byte) uint8", "32, with 16 bytes of p to spare")
+	begin("maxCode", "(count int, p []byte, width int, by *[72]byte) uint8", "count", 32, "with 16 bytes of p to spare")
 	most := zero()
-	unpacked(word("n"), func(_ Register, y VecVirtual) { VPMAXUB(y, most, most) })
+	unpacked(word("count"), func(_ Register, y VecVirtual) { VPMAXUB(y, most, most) })
 	Store(largestByte(most), ReturnIndex(0))
 	end()
 
-	begin("maxByte", "(b []byte) uint8", "32")
+	begin("maxByte", "(b []byte) uint8", "b", 32)
 	b, n := base("b"), length("b")
 	most = zero()
 	each(n, 32, func(i Register) { VPMAXUB(at(b, i, 1, 0), most, most) })

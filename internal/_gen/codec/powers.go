@@ -1,4 +1,4 @@
-package main
+package codec
 
 import (
 	. "github.com/mmcloughlin/avo/build"
@@ -8,7 +8,7 @@ import (
 
 // Rounding by adding random bits below the place where it is cut off.
 func powers() {
-	begin("exponents", "(codes []byte, x []float32, start uint64)", "32")
+	begin("exponents", "(codes []byte, x []float32, start uint64)", "x", 32)
 	codes, x, n := base("codes"), base("x"), length("x")
 	d := newDraws("start")
 	eights(codes, n, func(i Register, u int) VecVirtual {
@@ -20,7 +20,7 @@ func powers() {
 	})
 	end()
 
-	begin("addExponents", "(dst []float32, scale float32, codes, signs []byte)", "8")
+	begin("addExponents", "(dst []float32, scale float32, codes, signs []byte)", "dst", 8)
 	dst, codes, n, signs := base("dst"), base("codes"), length("dst"), base("signs")
 	scale := single("scale")
 	up := op1(VMOVDQU, lanes(31, 30, 29, 28, 27, 26, 25, 24)) // moves bit i of lane i to the sign
@@ -58,7 +58,7 @@ func powers() {
 	})
 
 	// Elements below the least normal half come out wrong; who calls writes them again.
-	begin("randomFP16", "(dst []byte, x []float32, start uint64) (most uint32)", "16")
+	begin("randomFP16", "(dst []byte, x []float32, start uint64) (most uint32)", "x", 16)
 	dst, x, n = base("dst"), base("x"), length("x")
 	d16, most16 := newDraws("start"), op1(VMOVDQU, longs(0))
 	each(n, 16, func(i Register) {
@@ -81,7 +81,7 @@ func powers() {
 	Store(reduce(most16, VPMAXUD), ReturnIndex(0))
 	end()
 
-	begin("nearestFP16", "(dst []byte, x []float32) (most uint32)", "16")
+	begin("nearestFP16", "(dst []byte, x []float32) (most uint32)", "x", 16)
 	dst, x, n = base("dst"), base("x"), length("x")
 	most := op1(VMOVDQU, longs(0))
 	each(n, 16, func(i Register) {
@@ -95,7 +95,7 @@ func powers() {
 	Store(reduce(most, VPMAXUD), ReturnIndex(0))
 	end()
 
-	begin("ternary", "(codes []byte, x []float32, half float32)", "32")
+	begin("ternary", "(codes []byte, x []float32, half float32)", "x", 32)
 	codes, x, n = base("codes"), base("x"), length("x")
 	half := single("half")
 	minus := op2(VXORPS, half, longs(1<<31))
@@ -112,7 +112,7 @@ func powers() {
 	end()
 
 	// Sixteen elements to sixteen sums of magnitudes and sixteen of numbers.
-	begin("signSums", "(dst []byte, x []float32, sums *[32]float64)", "16")
+	begin("signSums", "(dst []byte, x []float32, sums *[32]float64)", "x", 16)
 	dst, x, n = base("dst"), base("x"), length("x")
 	sums := word("sums")
 	var acc [8]VecVirtual
@@ -142,7 +142,7 @@ func powers() {
 // toBF16 writes a kernel that adds something below the upper halves and cuts these
 // off. It returns the largest magnitude.
 func toBF16(name, parameter string, setup func() func(v [2]VecVirtual)) {
-	begin(name, "(dst []byte, x []float32"+parameter+") (most uint32)", "16")
+	begin(name, "(dst []byte, x []float32"+parameter+") (most uint32)", "x", 16)
 	dst, x, n := base("dst"), base("x"), length("x")
 	round := setup()
 	most := op1(VMOVDQU, longs(0))

@@ -1,4 +1,4 @@
-package main
+package codec
 
 import (
 	"fmt"
@@ -6,15 +6,15 @@ import (
 	. "github.com/mmcloughlin/avo/build"
 	. "github.com/mmcloughlin/avo/operand"
 	. "github.com/mmcloughlin/avo/reg"
+
+	"github.com/gradlab/gradlab/internal/_gen/kernel"
 )
 
 func rotation() {
 	// Six levels: three among the lanes of each of eight registers, three among
 	// the registers.
-	TEXT("hadamard64AVX2", NOSPLIT, "func(x []float32)")
-	Doc("hadamard64AVX2 is six levels of hadamardGo, distances 1 to 32, for a length that is",
-		"a multiple of 64.")
-	Pragma("noescape")
+	kernel.First("hadamard64AVX2", "func(x []float32)", "x", 64,
+		"hadamard64AVX2 is the six levels of hadamardGo at the distances from 1 to 32.")
 	x, n := base("x"), length("x")
 	each(n, 64, func(i Register) {
 		var v []VecVirtual
@@ -43,10 +43,9 @@ func rotation() {
 
 	for _, many := range []int{8, 4, 2} {
 		name := fmt.Sprintf("butterflies%dAVX2", many)
-		TEXT(name, NOSPLIT, "func(x []float32, h int)")
-		Doc(fmt.Sprintf("%s is the levels of hadamardGo at the distances from h to %d·h, h a multiple", name, many/2),
+		kernel.All(name, "func(x []float32, h int)",
+			fmt.Sprintf("%s is the levels of hadamardGo at the distances from h to %d·h, h a multiple", name, many/2),
 			fmt.Sprintf("of eight, for a length that is a multiple of %d·h.", many))
-		Pragma("noescape")
 		x, n, h := base("x"), length("x"), word("h")
 		end64 := GP64()
 		LEAQ(Mem{Base: x, Index: n, Scale: 4}, end64)
@@ -84,7 +83,7 @@ func rotation() {
 
 	scaling()
 
-	begin("flip", "(x []float32, bits []byte)", "8")
+	begin("flip", "(x []float32, bits []byte)", "x", 8)
 	x, n = base("x"), length("x")
 	bits := base("bits")
 	up := op1(VMOVDQU, lanes(31, 30, 29, 28, 27, 26, 25, 24))
@@ -100,7 +99,7 @@ func rotation() {
 }
 
 func scaling() {
-	begin("scaleTo", "(y, x []float32, a float64)", "8")
+	begin("scaleTo", "(y, x []float32, a float64)", "x", 8)
 	y, x, n, a := base("y"), base("x"), length("x"), double("a")
 	each(n, 8, func(i Register) {
 		v := inDoubles(op1(VMOVUPS, at(x, i, 4, 0)), VCVTPS2PD, func(w VecVirtual) { VMULPD(a, w, w) })

@@ -1,4 +1,4 @@
-package main
+package codec
 
 import (
 	. "github.com/mmcloughlin/avo/build"
@@ -7,7 +7,7 @@ import (
 )
 
 func selection() {
-	begin("atLeast", "(mask []byte, x []float32, tau uint32) (most uint32)", "32")
+	begin("atLeast", "(mask []byte, x []float32, tau uint32) (most uint32)", "x", 32)
 	mask, x, n := base("mask"), base("x"), length("x")
 	tau := single("tau")
 	VPSUBD(longs(1), tau, tau)
@@ -36,7 +36,7 @@ func selection() {
 	Store(reduce(acc[0], VPMAXUD), ReturnIndex(0))
 	end()
 
-	begin("count", "(x []float32, tau uint32) int", "32")
+	begin("count", "(x []float32, tau uint32) int", "x", 32)
 	x, n = base("x"), length("x")
 	tau = single("tau")
 	VPSUBD(longs(1), tau, tau)
@@ -56,7 +56,7 @@ func selection() {
 	Store(total, ReturnIndex(0))
 	end()
 
-	begin("squeeze", "(idx []uint32, val, x []float32, tau, first uint32, order *[256]uint64) int", "8")
+	begin("squeeze", "(idx []uint32, val, x []float32, tau, first uint32, order *[256]uint64) int", "x", 8)
 	idx, val, x, n := base("idx"), base("val"), base("x"), length("x")
 	tau = single("tau")
 	VPSUBD(longs(1), tau, tau)
@@ -75,7 +75,7 @@ func selection() {
 		return func(v VecVirtual) VecVirtual { return op2(VPANDN, op2(VPCMPGTD, v, hi), op2(VPCMPGTD, v, lo)) }
 	}
 
-	begin("between", "(dst, x []float32, lo, hi uint32, order *[256]uint64) int", "8")
+	begin("between", "(dst, x []float32, lo, hi uint32, order *[256]uint64) int", "x", 8)
 	dst, x, n := base("dst"), base("x"), length("x")
 	hit := inside()
 	pushed(n, nil, func(i Register) (VecVirtual, []stream) {
@@ -84,7 +84,7 @@ func selection() {
 	})
 	end()
 
-	begin("band", "(idx []uint32, val, x []float32, lo, hi, first uint32, order *[256]uint64) int", "8")
+	begin("band", "(idx []uint32, val, x []float32, lo, hi, first uint32, order *[256]uint64) int", "x", 8)
 	idx, val, x, n = base("idx"), base("val"), base("x"), length("x")
 	hit = inside()
 	place = op2(VPADDD, single("first"), lanes(0, 1, 2, 3, 4, 5, 6, 7))
@@ -105,7 +105,7 @@ func selection() {
 		}
 	}
 
-	wide("between", "(dst, x []float32, lo, hi uint32) int", "16", func() {
+	wide("between", "(dst, x []float32, lo, hi uint32) int", "x", 16, func() {
 		dst, x, n := base("dst"), base("x"), length("x")
 		hit, signs := insideWide(), everywhere(magnitude<<32|magnitude)
 		compressed(n, nil, func(i Register) (Register, []stream) {
@@ -114,7 +114,7 @@ func selection() {
 		})
 	})
 
-	wide("band", "(idx []uint32, val, x []float32, lo, hi, first uint32) int", "16", func() {
+	wide("band", "(idx []uint32, val, x []float32, lo, hi, first uint32) int", "x", 16, func() {
 		idx, val, x, n := base("idx"), base("val"), base("x"), length("x")
 		hit, place := insideWide(), single("first")
 		signs, step := everywhere(magnitude<<32|magnitude), everywhere(16<<32|16)
@@ -125,7 +125,7 @@ func selection() {
 		})
 	})
 
-	begin("sumOver", "(x []float32, from, sum float64) float64", "8")
+	begin("sumOver", "(x []float32, from, sum float64) float64", "x", 8)
 	x, n = base("x"), length("x")
 	from, sum := double("from"), Load(Param("sum"), XMM())
 	each(n, 8, func(i Register) {

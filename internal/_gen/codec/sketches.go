@@ -1,4 +1,4 @@
-package main
+package codec
 
 import (
 	. "github.com/mmcloughlin/avo/build"
@@ -8,7 +8,7 @@ import (
 
 // sketches writes the kernels of count sketches.
 func sketches() {
-	begin("places", "(a, b []uint32, cols int, start uint64)", "8")
+	begin("places", "(a, b []uint32, cols int, start uint64)", "a", 8)
 	a, b, n := base("a"), base("b"), length("a")
 	cols := op1(VPBROADCASTQ, address("cols"))
 	d := drawsBy("start", 8)
@@ -32,7 +32,7 @@ func sketches() {
 	})
 	end()
 
-	wide("places", "(a, b []uint32, cols int, start uint64)", "16", func() {
+	wide("places", "(a, b []uint32, cols int, start uint64)", "a", 16, func() {
 		a, b, n := base("a"), base("b"), length("a")
 		cols := op1(VPBROADCASTQ, address("cols"))
 		z, g := op1(VPBROADCASTQ, address("start")), uint64(gamma)
@@ -57,7 +57,7 @@ func sketches() {
 		})
 	})
 
-	wide("look", "(dst, table []float32, places []uint32)", "16", func() {
+	wide("look", "(dst, table []float32, places []uint32)", "dst", 16, func() {
 		dst, table, places, n := base("dst"), base("table"), base("places"), length("dst")
 		bits, all := vec(), K()
 		r := GP32()
@@ -76,7 +76,7 @@ func sketches() {
 
 	// The order of floats is that of their bits as integers, if those of
 	// negative ones are turned around.
-	begin("median5", "(dst []float32, a, b, c, d, e []float32)", "8")
+	begin("median5", "(dst []float32, a, b, c, d, e []float32)", "dst", 8)
 	dst, n := base("dst"), length("dst")
 	var rows []Register
 	for _, name := range []string{"a", "b", "c", "d", "e"} {

@@ -1,4 +1,4 @@
-package main
+package codec
 
 import (
 	. "github.com/mmcloughlin/avo/build"
@@ -14,7 +14,7 @@ func stairs() {
 		less = 0x11 // false for NaN, raises nothing
 		odds = 0xaa
 	)
-	begin("climb", "(codes []byte, y []float32, perUnit, top float64, steps *[256]uint32, start uint64)", "32")
+	begin("climb", "(codes []byte, y []float32, perUnit, top float64, steps *[256]uint32, start uint64)", "y", 32)
 	codes, y, n, steps := base("codes"), base("y"), length("y"), word("steps")
 	perUnit, top := double("perUnit"), double("top")
 	minus, lift := op2(VXORPD, top, quads(1<<63)), op2(VADDPD, top, quads(two52)) // lift shows z + top in the low bits
@@ -59,7 +59,7 @@ func stairs() {
 
 	// Sixteen elements by eight draws, for tables of which two registers hold what there
 	// is to say of every whole number. All is times 2³², the unit of half a draw.
-	wide("climb", "(codes []byte, y []float32, perUnit, top float64, steps *[256]uint32, start uint64)", "16", func() {
+	wide("climb", "(codes []byte, y []float32, perUnit, top float64, steps *[256]uint32, start uint64)", "y", 16, func() {
 		codes, y, n, steps := base("codes"), base("y"), length("y"), word("steps")
 		unit, up := everywhere(two32), everywhere(two84)
 		perUnit, top := op2(VMULPD, double("perUnit"), unit), op2(VMULPD, double("top"), unit)

@@ -1,4 +1,4 @@
-package main
+package codec
 
 import (
 	. "github.com/mmcloughlin/avo/build"
@@ -15,7 +15,7 @@ const (
 )
 
 func steps() {
-	begin("steps", "(codes []byte, x []float32, pre, low, perStep, top float32, start uint64)", "32")
+	begin("steps", "(codes []byte, x []float32, pre, low, perStep, top float32, start uint64)", "x", 32)
 	codes, x, n := base("codes"), base("x"), length("x")
 	pre, low, scale, top := single("pre"), single("low"), single("perStep"), single("top")
 	d := newDraws("start")
@@ -30,7 +30,7 @@ func steps() {
 	})
 	end()
 
-	begin("nearestSteps", "(codes []byte, x []float32, low, perStep, top float64)", "32")
+	begin("nearestSteps", "(codes []byte, x []float32, low, perStep, top float64)", "x", 32)
 	codes, x, n = base("codes"), base("x"), length("x")
 	from, by, most := double("low"), double("perStep"), double("top")
 	eights(codes, n, func(i Register, u int) VecVirtual {
@@ -52,7 +52,7 @@ func steps() {
 
 	// The order of floats is that of their bits as integers, if those of
 	// negative ones are turned around.
-	begin("extent", "(x []float32) (lo, hi int32)", "8")
+	begin("extent", "(x []float32) (lo, hi int32)", "x", 8)
 	x, n = base("x"), length("x")
 	lo, hi := op1(VMOVDQU, longs(magnitude)), op1(VMOVDQU, longs(1<<31))
 	each(n, 8, func(i Register) {

@@ -1,4 +1,4 @@
-package main
+package codec
 
 import (
 	"fmt"
@@ -14,7 +14,7 @@ func wholeNumbers() {
 		size  int
 		widen any
 	}{{1, VPMOVSXBD}, {2, VPMOVSXWD}} {
-		begin(fmt.Sprintf("put%d", 8*w.size), "(dst []byte, x []float32)", "32")
+		begin(fmt.Sprintf("put%d", 8*w.size), "(dst []byte, x []float32)", "x", 32)
 		dst, x, n := base("dst"), base("x"), length("x")
 		each(n, 32, func(i Register) {
 			var g [4]VecVirtual
@@ -37,7 +37,7 @@ func wholeNumbers() {
 		end()
 
 		for _, name := range []string{"set", "add"} {
-			begin(fmt.Sprintf("%s%d", name, 8*w.size), "(x []float32, src []byte)", "8")
+			begin(fmt.Sprintf("%s%d", name, 8*w.size), "(x []float32, src []byte)", "x", 8)
 			x, src, n := base("x"), base("src"), length("x")
 			each(n, 8, func(i Register) {
 				v := op1(VCVTDQ2PS, op1(w.widen.(func(...Op)), at(src, i, w.size, 0)))

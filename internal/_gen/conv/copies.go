@@ -1,8 +1,10 @@
-package main
+package conv
 
 import (
 	. "github.com/mmcloughlin/avo/build"
 	. "github.com/mmcloughlin/avo/operand"
+
+	"github.com/gradlab/gradlab/internal/_gen/kernel"
 )
 
 // ahead is how many pixels ahead copies ask for: channels-last images are read
@@ -11,9 +13,8 @@ const ahead = 8
 
 // copies writes the copies of parts of pixels.
 func copies() {
-	TEXT("copySixteens", NOSPLIT, "func(dst, src *float32, channels, n int)")
-	Doc("copySixteens copies 16 channels of n pixels, channels apart, to a dense dst. n must", "be positive.")
-	Pragma("noescape")
+	kernel.All("copySixteens", "func(dst, src *float32, channels, n int)",
+		"copySixteens copies 16 channels of n pixels, channels apart, to a dense dst. n must", "be positive.")
 	dst, src := Load(Param("dst"), GP64()), Load(Param("src"), GP64())
 	channels, n := Load(Param("channels"), GP64()), Load(Param("n"), GP64())
 	SHLQ(Imm(2), channels)
@@ -34,10 +35,9 @@ func copies() {
 	VZEROUPPER()
 	RET()
 
-	TEXT("copySixes", NOSPLIT, "func(dst *float32, next int, src *float32, step, channels, n, tiles int)")
-	Doc("copySixes copies pieces of 6 channels of n pixels, channels apart: piece k, from",
+	kernel.All("copySixes", "func(dst *float32, next int, src *float32, step, channels, n, tiles int)",
+		"copySixes copies pieces of 6 channels of n pixels, channels apart: piece k, from",
 		"channel k·step on, of pixel i to dst[k*next+6*i]. n and tiles must be positive.")
-	Pragma("noescape")
 	dst, src = Load(Param("dst"), GP64()), Load(Param("src"), GP64())
 	channels, n = Load(Param("channels"), GP64()), Load(Param("n"), GP64())
 	next, step := Load(Param("next"), GP64()), Load(Param("step"), GP64())

@@ -1,17 +1,18 @@
-package main
+package conv
 
 import (
 	. "github.com/mmcloughlin/avo/build"
 	. "github.com/mmcloughlin/avo/operand"
 	. "github.com/mmcloughlin/avo/reg"
+
+	"github.com/gradlab/gradlab/internal/_gen/kernel"
 )
 
 // interleave16 writes the transpose of 16 rows, 8 columns at a time.
 func interleave16() {
-	TEXT("interleave16", NOSPLIT, "func(dst, src *float32, ld, blocks int)")
-	Doc("interleave16 writes the transpose of a 16×(8·blocks) matrix: dst[16*j+i] = src[i*ld+j].",
+	kernel.All("interleave16", "func(dst, src *float32, ld, blocks int)",
+		"interleave16 writes the transpose of a 16×(8·blocks) matrix: dst[16*j+i] = src[i*ld+j].",
 		"blocks must be positive.")
-	Pragma("noescape")
 	dst, src := Load(Param("dst"), GP64()), Load(Param("src"), GP64())
 	ld := Load(Param("ld"), GP64())
 	blocks := Load(Param("blocks"), GP64())

@@ -1,4 +1,4 @@
-package main
+package conv
 
 import (
 	"fmt"
@@ -6,6 +6,8 @@ import (
 	. "github.com/mmcloughlin/avo/build"
 	. "github.com/mmcloughlin/avo/operand"
 	. "github.com/mmcloughlin/avo/reg"
+
+	"github.com/gradlab/gradlab/internal/_gen/kernel"
 )
 
 // tiles writes the kernel of rows×16 tiles. All of a tile lives in 2·rows
@@ -16,17 +18,9 @@ func tiles(rows int, strided bool) {
 		name, doc = "strided", "over steps of sa floats in A and sb in B"
 	}
 	name = fmt.Sprintf("%sTiles%d", name, rows)
-	TEXT(name, NOSPLIT, "func(tiles int, at, ct *int32, segs *int32, nsegs int, a, b, zero *float32, sa, sb, reps, arep, brep int, c, bias *float32, flags int)")
-	Doc(fmt.Sprintf("%s is tilesGo for %d rows, with fused multiply-adds, %s.", name, rows, doc),
+	kernel.All(name, "func(tiles int, at, ct *int32, segs *int32, nsegs int, a, b, zero *float32, sa, sb, reps, arep, brep int, c, bias *float32, flags int)",
+		fmt.Sprintf("%s is panelGo for %d rows, %s.", name, rows, doc),
 		"tiles, nsegs and reps must be positive.")
-	Pragma("noescape")
-	param := func(s string) Mem {
-		ref, err := Param(s).Resolve()
-		if err != nil {
-			panic(err)
-		}
-		return ref.Addr
-	}
 	at, ct := Load(Param("at"), GP64()), Load(Param("ct"), GP64())
 	// A and B of this repetition, and repetitions and segments to go.
 	curA, curB, reps, segs := AllocLocal(8), AllocLocal(8), AllocLocal(8), AllocLocal(8)
@@ -54,13 +48,13 @@ func tiles(rows int, strided bool) {
 		from string
 		to   Mem
 	}{{"a", curA}, {"b", curB}, {"reps", reps}} {
-		MOVQ(param(m.from), t)
+		MOVQ(kernel.Address(m.from), t)
 		MOVQ(t, m.to)
 	}
 
 	Label("rep")
 	seg := Load(Param("segs"), GP64())
-	MOVQ(param("nsegs"), t)
+	MOVQ(kernel.Address("nsegs"), t)
 	MOVQ(t, segs)
 
 	Label("segment")
@@ -70,7 +64,7 @@ func tiles(rows int, strided bool) {
 	MOVQ(curA, base)
 	LEAQ(Mem{Base: base, Index: t, Scale: 4}, base)
 	MOVLQSX(Mem{Base: seg, Disp: 12}, mask)
-	MOVQ(param("zero"), zero)
+	MOVQ(kernel.Address("zero"), zero)
 	for i := range row {
 		row[i] = GP64()
 		MOVLQSX(Mem{Base: at, Disp: 4 * i}, row[i])
@@ -136,7 +130,7 @@ func tiles(rows int, strided bool) {
 		cur Mem
 		by  string
 	}{{curA, "arep"}, {curB, "brep"}} {
-		MOVQ(param(m.by), t)
+		MOVQ(kernel.Address(m.by), t)
 		SHLQ(Imm(2), t)
 		ADDQ(t, m.cur)
 	}
@@ -144,7 +138,7 @@ func tiles(rows int, strided bool) {
 	JNZ(LabelRef("rep"))
 
 	flags := Load(Param("flags"), GP64())
-	MOVQ(param("c"), c)
+	MOVQ(kernel.Address("c"), c)
 	for i := range row {
 		MOVLQSX(Mem{Base: ct, Disp: 4 * i}, t)
 		LEAQ(Mem{Base: c, Index: t, Scale: 4}, row[i])
@@ -159,7 +153,7 @@ func tiles(rows int, strided bool) {
 	Label("bias")
 	BTQ(Imm(1), flags)
 	JCC(LabelRef("relu"))
-	MOVQ(param("bias"), t)
+	MOVQ(kernel.Address("bias"), t)
 	VMOVUPS(Mem{Base: t}, b0)
 	VMOVUPS(Mem{Base: t, Disp: 32}, b1)
 	for i := range acc {
@@ -184,7 +178,7 @@ func tiles(rows int, strided bool) {
 	}
 	ADDQ(Imm(uint64(4*rows)), at)
 	ADDQ(Imm(uint64(4*rows)), ct)
-	DECQ(param("tiles"))
+	DECQ(kernel.Address("tiles"))
 	JNZ(LabelRef("tile"))
 	VZEROUPPER()
 	RET()

@@ -1,4 +1,4 @@
-package main
+package conv
 
 import (
 	"fmt"
@@ -6,6 +6,8 @@ import (
 	. "github.com/mmcloughlin/avo/build"
 	. "github.com/mmcloughlin/avo/operand"
 	. "github.com/mmcloughlin/avo/reg"
+
+	"github.com/gradlab/gradlab/internal/_gen/kernel"
 )
 
 // Where the fields of conv.job are; conv has a test of it.
@@ -36,14 +38,12 @@ const (
 // multiplications they would take a port that the processor lacks.
 func wide(rows, panels int) {
 	name := fmt.Sprintf("wideTiles%dx%d", rows, panels)
-	TEXT(name, NOSPLIT, "func(job *int, zero *float32)")
 	what := fmt.Sprintf("tiles of %d rows in %d panels", rows, panels)
 	if rows == 12 {
 		what = "pairs of tiles of 6 rows in 1 panel, whose number is in the field for that of tiles"
 	}
-	Doc(fmt.Sprintf("%s is tilesGo for %s, with fused multiply-adds.", name, what),
+	kernel.All(name, "func(job *int, zero *float32)", fmt.Sprintf("%s is panelGo for all panels, for %s.", name, what),
 		"Its argument job points to the first field of a job, of at least one tile, segment and repetition.")
-	Pragma("noescape")
 	job := Load(Param("job"), GP64())
 	field := func(offset int) Mem { return Mem{Base: job, Disp: offset} }
 	// Twelve rows leave so few registers that the loop does without what it can.

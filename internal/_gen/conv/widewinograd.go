@@ -1,4 +1,4 @@
-package main
+package conv
 
 import (
 	"fmt"
@@ -6,6 +6,8 @@ import (
 	. "github.com/mmcloughlin/avo/build"
 	. "github.com/mmcloughlin/avo/operand"
 	. "github.com/mmcloughlin/avo/reg"
+
+	"github.com/gradlab/gradlab/internal/_gen/kernel"
 )
 
 // The transforms by AVX-512. With 32 registers nothing is put aside between columns and
@@ -85,7 +87,7 @@ func (q square) next(bytes int) {
 // corner finds the square of the tile that parameter corners is at, in the image at a
 // parameter, and goes on to the next tile. Rows outside are at parameter other.
 func corner(n int, image, other string, q *square) {
-	at := address("corners")
+	at := kernel.Address("corners")
 	p, base, line := GP64(), GP64(), GP64()
 	rows, cols, elsewhere := GP32(), GP32(), GP64()
 	MOVQ(at, p)
@@ -101,11 +103,11 @@ func corner(n int, image, other string, q *square) {
 		KMOVW(mask, k)
 		q.cols = append(q.cols, k)
 	}
-	MOVQ(address("line"), line)
+	MOVQ(kernel.Address("line"), line)
 	SHLQ(Imm(2), line)
 	SHLQ(Imm(2), base)
-	ADDQ(address(image), base)
-	MOVQ(address(other), elsewhere)
+	ADDQ(kernel.Address(image), base)
+	MOVQ(kernel.Address(other), elsewhere)
 	q.rows = nil
 	for i := range n {
 		r := GP64()
@@ -122,40 +124,30 @@ func corner(n int, image, other string, q *square) {
 // nextTile goes on at label tile with the planes of the next one, or ends.
 func nextTile(planes string) {
 	row := GP64()
-	MOVQ(address("row"), row)
+	MOVQ(kernel.Address("row"), row)
 	SHLQ(Imm(2), row)
-	ADDQ(row, address(planes))
-	DECQ(address("tiles"))
+	ADDQ(row, kernel.Address(planes))
+	DECQ(kernel.Address("tiles"))
 	JNZ(LabelRef("tile"))
 	VZEROUPPER()
 	RET()
 }
 
-// address is where a parameter lies, which may be written.
-func address(name string) Mem {
-	ref, err := Param(name).Resolve()
-	if err != nil {
-		panic(err)
-	}
-	return ref.Addr
-}
-
 // wideScatter writes a transform from pixels of an image to planes.
 func wideScatter(name, what string, n, m int, c *constants, f line, parts ...part) {
-	TEXT(name, NOSPLIT, "func(tiles int, corners *int32, x, zero, v *float32, plane, row, pixel, line, vecs int)")
-	Doc(fmt.Sprintf("%s writes %s of tiles of %d×%d pixels, 16·vecs channels each, to %d planes:", name, what, n, n, m*m),
+	kernel.All(name, "func(tiles int, corners *int32, x, zero, v *float32, plane, row, pixel, line, vecs int)",
+		fmt.Sprintf("%s writes %s of tiles of %d×%d pixels, 16·vecs channels each, to %d planes:", name, what, n, n, m*m),
 		fmt.Sprintf("tile t to v[t*row + i*plane], i < %d. corners are a corner for each tile; pixels are pixel,", m*m),
 		"rows of them line floats apart, and outside of the image they are 0, as zero is for pixels",
 		"of a whole row of the tile. tiles and vecs must be positive.")
-	Pragma("noescape")
 	q := square{steps: steps(n)}
 	plane := Load(Param("plane"), GP64())
 	SHLQ(Imm(2), plane)
 	Label("tile")
 	corner(n, "x", "zero", &q)
 	out, vecs := GP64(), GP64()
-	MOVQ(address("v"), out)
-	MOVQ(address("vecs"), vecs)
+	MOVQ(kernel.Address("v"), out)
+	MOVQ(kernel.Address("vecs"), vecs)
 	Label("vec")
 	toPlanes(n, m, c, f, parts, plane, out, func(i, j int) VecVirtual {
 		x := vec()
@@ -206,10 +198,9 @@ func toPlanes(n, m int, c *constants, f line, parts []part, plane, out Register,
 
 // wideWeights writes a transform from taps of weights to planes.
 func wideWeights(name string, n, m int, c *constants, f line, parts ...part) {
-	TEXT(name, NOSPLIT, "func(offs *int32, w, v *float32, plane, step, vecs int)")
-	Doc(fmt.Sprintf("%s writes G·d·Gᵀ of %d×%d taps, vecs times 16 weights each, to %d planes: those of", name, n, n, m*m),
+	kernel.All(name, "func(offs *int32, w, v *float32, plane, step, vecs int)",
+		fmt.Sprintf("%s writes G·d·Gᵀ of %d×%d taps, vecs times 16 weights each, to %d planes: those of", name, n, n, m*m),
 		"tap k at w[offs[k] + step*j] to v[16*j + i*plane], j < vecs. vecs must be positive.")
-	Pragma("noescape")
 	offs, w := Load(Param("offs"), GP64()), Load(Param("w"), GP64())
 	table := AllocLocal(8 * n * n)
 	for k := range n * n {
@@ -240,13 +231,12 @@ func wideWeights(name string, n, m int, c *constants, f line, parts ...part) {
 
 // wideGather writes a transform from planes to pixels of an image.
 func wideGather(name, what string, n, m int, c *constants, f line) {
-	TEXT(name, NOSPLIT, "func(tiles int, corners *int32, y, sink, m *float32, plane, row, pixel, line, vecs int, bias *float32, relu bool)")
-	Doc(fmt.Sprintf("%s writes %s of tiles of %d×%d planes, 16·vecs channels each, to %d pixels. Tile t is at", name, what, n, n, m*m),
+	kernel.All(name, "func(tiles int, corners *int32, y, sink, m *float32, plane, row, pixel, line, vecs int, bias *float32, relu bool)",
+		fmt.Sprintf("%s writes %s of tiles of %d×%d planes, 16·vecs channels each, to %d pixels. Tile t is at", name, what, n, n, m*m),
 		fmt.Sprintf("m[t*row + i*plane], i < %d. corners are a corner for each tile; pixels are pixel, rows of", n*n),
 		"them line floats apart. Those outside of the image are not written, but to sink, for pixels",
 		"of a whole row of the tile. bias, unless nil, is added, and with relu what is ≤ 0 becomes 0.",
 		"tiles and vecs must be positive.")
-	Pragma("noescape")
 	q := square{steps: steps(m)}
 	plane, down := Load(Param("plane"), GP64()), GP64() // down is from plane (i, j) to (i+1, j)
 	SHLQ(Imm(2), plane)
@@ -254,10 +244,10 @@ func wideGather(name, what string, n, m int, c *constants, f line) {
 	Label("tile")
 	corner(m, "y", "sink", &q)
 	src, bias := GP64(), GP64()
-	MOVQ(address("m"), src)
-	MOVQ(address("bias"), bias)
+	MOVQ(kernel.Address("m"), src)
+	MOVQ(kernel.Address("bias"), bias)
 	vecs := GP64()
-	MOVQ(address("vecs"), vecs)
+	MOVQ(kernel.Address("vecs"), vecs)
 	Label("vec")
 	col, p := GP64(), GP64()
 	MOVQ(src, col)
@@ -279,7 +269,7 @@ func wideGather(name, what string, n, m int, c *constants, f line) {
 	}
 	for i := range m {
 		for j, y := range f(c, half[i]) {
-			epilogue(c, fmt.Sprintf("%d%d", i, j), bias, Mem{Base: bias}, address("relu"), y)
+			epilogue(c, fmt.Sprintf("%d%d", i, j), bias, Mem{Base: bias}, kernel.Address("relu"), y)
 			VMOVUPS(y, q.cols[j], q.at(i, j))
 		}
 	}

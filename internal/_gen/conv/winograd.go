@@ -1,4 +1,4 @@
-package main
+package conv
 
 import (
 	"fmt"
@@ -6,6 +6,8 @@ import (
 	. "github.com/mmcloughlin/avo/build"
 	. "github.com/mmcloughlin/avo/operand"
 	. "github.com/mmcloughlin/avo/reg"
+
+	"github.com/gradlab/gradlab/internal/_gen/kernel"
 )
 
 // Winograd's F(4×4, 3×3) and F(2×2, 5×5) with the points 0, ±a, ±b and infinity: see
@@ -267,11 +269,10 @@ func twice(n int, c *constants, f line, scratch Register, load func(i, j int) Ve
 
 // scatter writes a transform from places in an image to planes.
 func scatter(name, what string, n, m int, c *constants, f line) {
-	TEXT(name, NOSPLIT, "func(tiles int, offs *int32, x, zero, v *float32, plane, row, vecs int, scratch *float32)")
-	Doc(fmt.Sprintf("%s writes %s of tiles of %d×%d pixels, %d·vecs channels each, to %d planes:", name, what, n, n, c.lanes, m*m),
+	kernel.All(name, "func(tiles int, offs *int32, x, zero, v *float32, plane, row, vecs int, scratch *float32)",
+		fmt.Sprintf("%s writes %s of tiles of %d×%d pixels, %d·vecs channels each, to %d planes:", name, what, n, n, c.lanes, m*m),
 		fmt.Sprintf("tile t to v[t*row + i*plane], i < %d. Its pixels are at x[offs[%d*t+k]], or at zero", m*m, n*n),
 		fmt.Sprintf("where that is negative. scratch has room for %d floats. tiles and vecs must be positive.", 36*c.lanes))
-	Pragma("noescape")
 	offs, x, zero := Load(Param("offs"), GP64()), Load(Param("x"), GP64()), Load(Param("zero"), GP64())
 	scratch := Load(Param("scratch"), GP64())
 	plane := Load(Param("plane"), GP64())
@@ -312,12 +313,11 @@ func gather(name, what string, n, m int, biased bool, c *constants, f line) {
 	if biased {
 		more, doc = ", bias *float32, relu bool", " bias, unless nil, is added, and with relu what is ≤ 0 becomes 0."
 	}
-	TEXT(name, NOSPLIT, "func(tiles int, offs *int32, y, sink, m *float32, plane, row, vecs int, scratch *float32"+more+")")
-	Doc(fmt.Sprintf("%s writes %s of tiles of %d×%d planes, %d·vecs channels each, to %d pixels:", name, what, n, n, c.lanes, m*m),
+	kernel.All(name, "func(tiles int, offs *int32, y, sink, m *float32, plane, row, vecs int, scratch *float32"+more+")",
+		fmt.Sprintf("%s writes %s of tiles of %d×%d planes, %d·vecs channels each, to %d pixels:", name, what, n, n, c.lanes, m*m),
 		fmt.Sprintf("pixel k of tile t to y[offs[%d*t+k]], or to sink where that is negative. Tile t is at", m*m),
 		fmt.Sprintf("m[t*row + i*plane], i < %d. scratch has room for %d floats. tiles and vecs must be", n*n, 36*c.lanes),
 		"positive."+doc)
-	Pragma("noescape")
 	offs, y, sink := Load(Param("offs"), GP64()), Load(Param("y"), GP64()), Load(Param("sink"), GP64())
 	scratch := Load(Param("scratch"), GP64())
 	plane := Load(Param("plane"), GP64())

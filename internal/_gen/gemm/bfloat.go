@@ -1,10 +1,12 @@
-package main
+package gemm
 
 import (
 	. "github.com/mmcloughlin/avo/build"
 	"github.com/mmcloughlin/avo/ir"
 	. "github.com/mmcloughlin/avo/operand"
 	. "github.com/mmcloughlin/avo/reg"
+
+	"github.com/gradlab/gradlab/internal/_gen/kernel"
 )
 
 // Instructions of AVX512_BF16, which neither avo nor Go's assembler knows: they are
@@ -31,7 +33,7 @@ func evex(prefix, opcode int, dst, src1, src2 Register, inputs ...Op) {
 	p2 := uint32(2)<<5 | not(v, 4)<<3
 	Instruction(&ir.Instruction{
 		Opcode: "LONG", Operands: []Op{U32(0x62 | p0<<8 | p1<<16 | p2<<24)},
-		Inputs: inputs, Outputs: []Op{dst},
+		Inputs: inputs, Outputs: []Op{dst}, ISA: []string{"AVX512F", "AVX512BF16"},
 	})
 	Instruction(&ir.Instruction{Opcode: "WORD", Operands: []Op{U16(uint16(opcode | (0xc0|(r&7)<<3|m&7)<<8))}})
 }
@@ -55,9 +57,8 @@ func narrow(high, low, dst Register) { evex(prefixF2, 0x72, dst, high, low, high
 // pairsAlong writes the conversion of a vector to pairs, from floats or from bfloat16
 // as they are stored.
 func pairsAlong() {
-	TEXT("pairsAlongBF16", NOSPLIT, "func(dst, src *float32, n int)")
-	Doc("pairsAlongBF16 is pairsAlongGo for an even n, which is not 0.")
-	Pragma("noescape")
+	kernel.All("pairsAlongBF16", "func(dst, src *float32, n int)",
+		"pairsAlongBF16 is pairsAlongGo for an even n, which is not 0.")
 	dst, src, n := Load(Param("dst"), GP64()), Load(Param("src"), GP64()), Load(Param("n"), GP64())
 	const step = 32 // floats
 	convert := func() {
@@ -81,9 +82,8 @@ func pairsAlong() {
 		VMOVUPS(Z2, half, Mem{Base: dst})
 	})
 
-	TEXT("halvesAlongBF16", NOSPLIT, "func(dst *float32, src *byte, pairs int)")
-	Doc("halvesAlongBF16 is halvesAlongGo for that many pairs, at least one.")
-	Pragma("noescape")
+	kernel.All("halvesAlongBF16", "func(dst *float32, src *byte, pairs int)",
+		"halvesAlongBF16 is halvesAlongGo for that many pairs, at least one.")
 	dst, src, n = Load(Param("dst"), GP64()), Load(Param("src"), GP64()), Load(Param("pairs"), GP64())
 	blocks(16, n, func() {
 		VMOVUPS(Mem{Base: src}, Z2)
@@ -101,9 +101,8 @@ func pairsAlong() {
 
 // pairsAcross writes the conversion of two rows to a row of pairs.
 func pairsAcross() {
-	TEXT("pairsAcrossBF16", NOSPLIT, "func(dst, first, second *float32, n int)")
-	Doc("pairsAcrossBF16 is pairsAcrossGo for n columns, which is not 0.")
-	Pragma("noescape")
+	kernel.All("pairsAcrossBF16", "func(dst, first, second *float32, n int)",
+		"pairsAcrossBF16 is pairsAcrossGo for n columns, which is not 0.")
 	dst, first, second := Load(Param("dst"), GP64()), Load(Param("first"), GP64()), Load(Param("second"), GP64())
 	n := Load(Param("n"), GP64())
 	join := func() {
@@ -133,9 +132,8 @@ func pairsAcross() {
 		VMOVUPS(Z2, some, Mem{Base: dst})
 	})
 
-	TEXT("halvesAcrossBF16", NOSPLIT, "func(dst *float32, first, second *byte, n int)")
-	Doc("halvesAcrossBF16 is halvesAcrossGo for n columns, which is not 0.")
-	Pragma("noescape")
+	kernel.All("halvesAcrossBF16", "func(dst *float32, first, second *byte, n int)",
+		"halvesAcrossBF16 is halvesAcrossGo for n columns, which is not 0.")
 	dst, first, second = Load(Param("dst"), GP64()), Load(Param("first"), GP64()), Load(Param("second"), GP64())
 	n = Load(Param("n"), GP64())
 	blocks(16, n, func() {

@@ -1,4 +1,4 @@
-package main
+package gemm
 
 import (
 	. "github.com/mmcloughlin/avo/build"

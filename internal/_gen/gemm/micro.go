@@ -1,4 +1,4 @@
-package main
+package gemm
 
 import (
 	"fmt"
@@ -6,6 +6,8 @@ import (
 	. "github.com/mmcloughlin/avo/build"
 	. "github.com/mmcloughlin/avo/operand"
 	. "github.com/mmcloughlin/avo/reg"
+
+	"github.com/gradlab/gradlab/internal/_gen/kernel"
 )
 
 // tile is the shape of a kernel's part of C and how it is held in registers.
@@ -100,14 +102,12 @@ func (t tile) zero(x Register) {
 // registers; each step of k loads a row of B and broadcasts a column of A.
 func (t tile) micro(rows int) {
 	name := fmt.Sprintf("%s%d", t.name, rows)
-	TEXT(name, NOSPLIT, "func(call *int)")
-	spec := "microGo for tiles of %d×%d, with fused multiply-adds."
+	spec := "microGo for tiles of %d×%d."
 	if t.pairs {
 		spec = "pairsGo for tiles of %d×%d."
 	}
-	Doc(fmt.Sprintf("%s is "+spec, name, rows, t.vectors*t.lanes),
+	kernel.All(name, "func(call *int)", fmt.Sprintf("%s is "+spec, name, rows, t.vectors*t.lanes),
 		"Its argument points to the first field of a call.")
-	Pragma("noescape")
 	args := Load(Param("call"), GP64())
 	field := func(offset int) Mem { return Mem{Base: args, Disp: offset} }
 	// stride loads one in bytes.

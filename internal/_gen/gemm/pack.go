@@ -1,4 +1,4 @@
-package main
+package gemm
 
 import (
 	"fmt"
@@ -6,15 +6,16 @@ import (
 	. "github.com/mmcloughlin/avo/build"
 	. "github.com/mmcloughlin/avo/operand"
 	. "github.com/mmcloughlin/avo/reg"
+
+	"github.com/gradlab/gradlab/internal/_gen/kernel"
 )
 
 // transpose8 writes the 8×8 transpose, eight columns at a time.
 func transpose8() {
-	TEXT("transpose8", NOSPLIT, "func(dst *float32, ldd int, src *float32, lds, rows, blocks int)")
-	Doc("transpose8 writes the transpose of an 8×(8·blocks) matrix: for j ascending,",
+	kernel.All("transpose8", "func(dst *float32, ldd int, src *float32, lds, rows, blocks int)",
+		"transpose8 writes the transpose of an 8×(8·blocks) matrix: for j ascending,",
 		"dst[j*ldd+i] = src[min(i,rows-1)*lds+j] for i < 8. With ldd < 8 a later row",
 		"overwrites the surplus of the one before. rows and blocks must be positive.")
-	Pragma("noescape")
 	row := make([]Register, 8) // addresses of the rows
 	row[0] = Load(Param("src"), GP64())
 	lds := Load(Param("lds"), GP64())
@@ -68,10 +69,9 @@ func transpose8() {
 // multiple of 4.
 func copyRuns(width int) {
 	name := fmt.Sprintf("copy%d", width)
-	TEXT(name, NOSPLIT, "func(dst *float32, ldd int, src *float32, lds, n, ahead int)")
-	Doc(fmt.Sprintf("%s copies n runs of %d elements, lds apart in src and ldd apart in dst,", name, width),
+	kernel.All(name, "func(dst *float32, ldd int, src *float32, lds, n, ahead int)",
+		fmt.Sprintf("%s copies n runs of %d elements, lds apart in src and ldd apart in dst,", name, width),
 		"asking for what lies ahead elements further. n must be positive.")
-	Pragma("noescape")
 	dst := Load(Param("dst"), GP64())
 	ldd := Load(Param("ldd"), GP64())
 	src := Load(Param("src"), GP64())

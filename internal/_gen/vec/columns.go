@@ -1,4 +1,4 @@
-package main
+package vec
 
 import (
 	"fmt"
@@ -85,8 +85,8 @@ func columns() {
 
 // matrix opens a kernel over rows of a matrix.
 func matrix(name, parameters string) {
-	begin(name, "(rows, cols int, "+parameters+")",
-		fmt.Sprintf("%sAVX2 is %sGo for the columns before cols, a positive multiple of", name, name), "eight.")
+	begin(name, "(rows, cols int, "+parameters+")", "cols", 8,
+		fmt.Sprintf("%sAVX2 is %sGo for the first columns.", name, name))
 }
 
 // flag broadcasts a bool: zeros if it is set, else ones.

@@ -1,4 +1,4 @@
-package main
+package vec
 
 import (
 	"fmt"
@@ -7,6 +7,8 @@ import (
 	. "github.com/mmcloughlin/avo/build"
 	. "github.com/mmcloughlin/avo/operand"
 	. "github.com/mmcloughlin/avo/reg"
+
+	"github.com/gradlab/gradlab/internal/_gen/kernel"
 )
 
 // pair is a group of float64 in two registers: eight, with AVX-512 sixteen.
@@ -176,14 +178,12 @@ const greater = 0x1e
 // gelus writes both kernels, with AVX2 and with AVX-512.
 func gelus() {
 	for _, wide = range []bool{false, true} {
-		open := func(name, signature string) {
+		open := func(name, signature, by string) {
 			if !wide {
-				begin(name, signature)
+				begin(name, signature, by, 8)
 				return
 			}
-			TEXT(name+"AVX512", NOSPLIT, "func"+signature)
-			Doc(fmt.Sprintf("%sAVX512 is %sGo for a length that is a multiple of sixteen.", name, name))
-			Pragma("noescape")
+			kernel.First(name+"AVX512", "func"+signature, by, 16, fmt.Sprintf("%sAVX512 is %sGo.", name, name))
 		}
 		groups := func(n Register, body func(at place)) {
 			if !wide {
@@ -200,7 +200,7 @@ func gelus() {
 			JMP(LabelRef("loop"))
 			Label("done")
 		}
-		open("gelu", "(y, x []float32)")
+		open("gelu", "(y, x []float32)", "y")
 		y, x, n := base("y"), base("x"), length("y")
 		groups(n, func(at place) {
 			v := at.doubles(x)
@@ -209,7 +209,7 @@ func gelus() {
 		})
 		end()
 
-		open("geluGrad", "(dy, x []float32)")
+		open("geluGrad", "(dy, x []float32)", "dy")
 		dy, x, n := base("dy"), base("x"), length("dy")
 		groups(n, func(at place) {
 			v := at.doubles(x)

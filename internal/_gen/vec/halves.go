@@ -1,4 +1,4 @@
-package main
+package vec
 
 import (
 	. "github.com/mmcloughlin/avo/build"
@@ -19,24 +19,24 @@ type format struct {
 
 func halves() {
 	for _, f := range []format{bf16(), fp16()} {
-		begin("encode"+f.name, "(dst []byte, x []float32)")
+		begin("encode"+f.name, "(dst []byte, x []float32)", "x", 8)
 		f.setup()
 		dst, x, n := base("dst"), base("x"), length("x")
 		each(n, 2, func(at place) { f.encode(at.load(x), at.of(dst, 2)) })
 		end()
 
-		begin("decode"+f.name, "(dst []float32, b []byte)")
+		begin("decode"+f.name, "(dst []float32, b []byte)", "dst", 8)
 		dst, b, n := base("dst"), base("b"), length("dst")
 		each(n, 4, func(at place) { at.store(f.decode(at.of(b, 2)), dst) })
 		end()
 
-		begin("add"+f.name, "(dst []float32, scale float32, b []byte)")
+		begin("add"+f.name, "(dst []float32, scale float32, b []byte)", "dst", 8)
 		dst, b, n = base("dst"), base("b"), length("dst")
 		scale := number("scale")
 		each(n, 4, func(at place) { at.store(add(at.load(dst), mul(scale, f.decode(at.of(b, 2)))), dst) })
 		end()
 
-		begin("round"+f.name, "(x []float32)")
+		begin("round"+f.name, "(x []float32)", "x", 8)
 		f.setup()
 		x, n = base("x"), length("x")
 		each(n, 2, func(at place) { at.store(f.round(at.load(x)), x) })
@@ -45,7 +45,7 @@ func halves() {
 
 	// The values of bfloat16 that products of pairs read.
 	f := bf16()
-	begin("flush"+f.name, "(dst, x []float32)")
+	begin("flush"+f.name, "(dst, x []float32)", "x", 8)
 	f.setup()
 	exponent, magnitude, none := constant(infinity), constant(magnitude), zero()
 	dst, x, n := base("dst"), base("x"), length("x")

@@ -1,7 +1,7 @@
-package main
+package vec
 
 func optimizers() {
-	begin("momentum", "(u, v []float32, lr, beta float32)")
+	begin("momentum", "(u, v []float32, lr, beta float32)", "u", 8)
 	u, v, n := base("u"), base("v"), length("u")
 	lr, beta := number("lr"), number("beta")
 	each(n, 4, func(at place) {
@@ -11,7 +11,7 @@ func optimizers() {
 	})
 	end()
 
-	begin("nesterov", "(u, v []float32, lr, beta float32)")
+	begin("nesterov", "(u, v []float32, lr, beta float32)", "u", 8)
 	u, v, n = base("u"), base("v"), length("u")
 	lr, beta = number("lr"), number("beta")
 	each(n, 4, func(at place) {
@@ -22,7 +22,7 @@ func optimizers() {
 	})
 	end()
 
-	begin("adagrad", "(u, s []float32, lr, eps float32)")
+	begin("adagrad", "(u, s []float32, lr, eps float32)", "u", 8)
 	u, s, n := base("u"), base("s"), length("u")
 	lr, eps := number("lr"), number("eps")
 	each(n, 2, func(at place) {
@@ -33,7 +33,7 @@ func optimizers() {
 	})
 	end()
 
-	begin("rmsprop", "(u, s []float32, lr, decay, keep, eps float32)")
+	begin("rmsprop", "(u, s []float32, lr, decay, keep, eps float32)", "u", 8)
 	u, s, n = base("u"), base("s"), length("u")
 	lr, decay, keep, eps := number("lr"), number("decay"), number("keep"), number("eps")
 	each(n, 2, func(at place) {
@@ -44,7 +44,7 @@ func optimizers() {
 	})
 	end()
 
-	begin("rmspropMomentum", "(u, s, v []float32, lr, decay, keep, eps, beta float32)")
+	begin("rmspropMomentum", "(u, s, v []float32, lr, decay, keep, eps, beta float32)", "u", 8)
 	u, s, v, n = base("u"), base("s"), base("v"), length("u")
 	lr, decay, keep, eps, beta = number("lr"), number("decay"), number("keep"), number("eps"), number("beta")
 	each(n, 2, func(at place) {
@@ -57,7 +57,7 @@ func optimizers() {
 	})
 	end()
 
-	begin("adam", "(u, m, v []float32, rate, unbias, b1, c1, b2, c2, eps float32)")
+	begin("adam", "(u, m, v []float32, rate, unbias, b1, c1, b2, c2, eps float32)", "u", 8)
 	u, m, v, n := base("u"), base("m"), base("v"), length("u")
 	rate, unbias, eps := number("rate"), number("unbias"), number("eps")
 	b1, c1, b2, c2 := number("b1"), number("c1"), number("b2"), number("c2")

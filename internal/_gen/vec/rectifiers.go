@@ -1,4 +1,4 @@
-package main
+package vec
 
 import (
 	. "github.com/mmcloughlin/avo/build"
@@ -29,17 +29,17 @@ func passed(d, y Op, zero VecVirtual) VecVirtual {
 }
 
 func rectifiers() {
-	begin("relu", "(dst, x []float32)")
+	begin("relu", "(dst, x []float32)", "dst", 8)
 	dst, x, n, none := base("dst"), base("x"), length("dst"), zero()
 	each(n, 4, func(at place) { at.store(rectify(at.load(x), none), dst) })
 	end()
 
-	begin("addReLU", "(dst, a, b []float32)")
+	begin("addReLU", "(dst, a, b []float32)", "dst", 8)
 	dst, a, b, n, none := base("dst"), base("a"), base("b"), length("dst"), zero()
 	each(n, 4, func(at place) { at.store(rectify(add(at.load(a), at.of(b, 4)), none), dst) })
 	end()
 
-	begin("reluGrad", "(dx, dy, y []float32)")
+	begin("reluGrad", "(dx, dy, y []float32)", "dx", 8)
 	dx, dy, y, n, none := base("dx"), base("dy"), base("y"), length("dx"), zero()
 	each(n, 4, func(at place) { at.store(passed(at.of(dy, 4), at.of(y, 4), none), dx) })
 	end()

@@ -1,4 +1,4 @@
-package main
+package vec
 
 import (
 	. "github.com/mmcloughlin/avo/build"
@@ -7,9 +7,7 @@ import (
 )
 
 func reductions() {
-	const sixteen = " for a length that is a multiple of sixteen."
-
-	begin("dot", "(s *[16]float64, a, b []float32)", "dotAVX2 is dotGo"+sixteen)
+	begin("dot", "(s *[16]float64, a, b []float32)", "a", 16)
 	a, b := base("a"), base("b")
 	sixteens(length("a"), func(i Register, acc []VecVirtual) {
 		for j, s := range acc {
@@ -21,7 +19,7 @@ func reductions() {
 	})
 	end()
 
-	begin("sum", "(s *[16]float64, x []float32, mask uint32)", "sumAVX2 is sumGo"+sixteen)
+	begin("sum", "(s *[16]float64, x []float32, mask uint32)", "x", 16)
 	x := base("x")
 	mask := number("mask")
 	sixteens(length("x"), func(i Register, acc []VecVirtual) {
@@ -34,18 +32,15 @@ func reductions() {
 	})
 	end()
 
-	largest("maxBits", "x []float32", magnitude, VPMAXUD,
-		"maxBitsAVX2 is maxBitsGo for a length that is a multiple of eight.")
-	largest("maxBytes", "b []byte", magnitude, VPMAXUD,
-		"maxBytesAVX2 is maxBytesGo for a length that is a multiple of 32.")
-	largest("maxHalf", "b []byte", 0x7fff7fff, VPMAXUW,
-		"maxHalfAVX2 is maxHalfGo for a length that is a multiple of 32: the larger of the",
-		"two halves of the result.")
+	largest("maxBits", "x []float32", magnitude, VPMAXUD, 8)
+	largest("maxBytes", "b []byte", magnitude, VPMAXUD, 32)
+	largest("maxHalf", "b []byte", 0x7fff7fff, VPMAXUW, 32,
+		"maxHalfAVX2 is maxHalfGo: the larger of the two halves of the result.")
 }
 
 // largest writes a maximum over the bits in mask.
-func largest(name, parameter string, mask uint32, maximum func(...Op), doc ...string) {
-	begin(name, "("+parameter+") uint32", doc...)
+func largest(name, parameter string, mask uint32, maximum func(...Op), group int, doc ...string) {
+	begin(name, "("+parameter+") (most uint32)", parameter[:1], group, doc...)
 	x, n := base(parameter[:1]), length(parameter[:1])
 	if parameter[:1] == "b" {
 		SHRQ(Imm(2), n)

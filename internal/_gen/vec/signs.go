@@ -1,4 +1,4 @@
-package main
+package vec
 
 import (
 	. "github.com/mmcloughlin/avo/build"
@@ -6,7 +6,7 @@ import (
 )
 
 func signs() {
-	begin("signs", "(dst []byte, x []float32)")
+	begin("signs", "(dst []byte, x []float32)", "x", 8)
 	dst, x, n := base("dst"), base("x"), length("x")
 	each(n, 4, func(at place) {
 		r := GP32()
@@ -16,7 +16,7 @@ func signs() {
 	})
 	end()
 
-	begin("addSigns", "(dst []float32, plus, minus float32, b []byte)")
+	begin("addSigns", "(dst []float32, plus, minus float32, b []byte)", "dst", 8)
 	dst, b, n := base("dst"), base("b"), length("dst")
 	plus, minus := number("plus"), number("minus")
 	r, t, bit := GP64(), XMM(), YMM() // lane i has bit i

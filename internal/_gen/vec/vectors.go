@@ -1,4 +1,4 @@
-package main
+package vec
 
 import (
 	. "github.com/mmcloughlin/avo/build"
@@ -8,28 +8,28 @@ func vectors() {
 	axpy("axpy", "x []float32")
 	axpy("addBytes", "b []byte")
 
-	begin("axpyTo", "(dst, y []float32, a float32, x []float32)")
+	begin("axpyTo", "(dst, y []float32, a float32, x []float32)", "dst", 8)
 	dst, y, x, n, a := base("dst"), base("y"), base("x"), length("dst"), number("a")
 	each(n, 4, func(at place) { at.store(add(at.load(y), mul(a, at.of(x, 4))), dst) })
 	end()
 
-	begin("add", "(dst, x []float32)")
+	begin("add", "(dst, x []float32)", "dst", 8)
 	dst, x, n = base("dst"), base("x"), length("dst")
 	each(n, 4, func(at place) { at.store(add(at.load(dst), at.of(x, 4)), dst) })
 	end()
 
-	begin("sub", "(dst, x []float32)")
+	begin("sub", "(dst, x []float32)", "dst", 8)
 	dst, x, n = base("dst"), base("x"), length("dst")
 	each(n, 4, func(at place) { at.store(sub(at.load(dst), at.of(x, 4)), dst) })
 	end()
 
-	begin("scale", "(x []float32, a float32)")
+	begin("scale", "(x []float32, a float32)", "x", 8)
 	x, n = base("x"), length("x")
 	a = number("a")
 	each(n, 4, func(at place) { at.store(mul(a, at.of(x, 4)), x) })
 	end()
 
-	begin("clamp", "(x []float32, limit float32)")
+	begin("clamp", "(x []float32, limit float32)", "x", 8)
 	x, n = base("x"), length("x")
 	hi := number("limit")
 	lo := YMM()
@@ -43,7 +43,7 @@ func vectors() {
 	})
 	end()
 
-	begin("fill", "(x []float32, v float32)")
+	begin("fill", "(x []float32, v float32)", "x", 8)
 	x, n = base("x"), length("x")
 	v := number("v")
 	each(n, 4, func(at place) { at.store(v, x) })
@@ -52,7 +52,7 @@ func vectors() {
 
 // axpy writes dst += a·x for an x of float32 or of their bytes.
 func axpy(name, x string) {
-	begin(name, "(dst []float32, a float32, "+x+")")
+	begin(name, "(dst []float32, a float32, "+x+")", "dst", 8)
 	dst, from, n, a := base("dst"), base(x[:1]), length("dst"), number("a")
 	each(n, 4, func(at place) { at.store(add(at.load(dst), mul(a, at.of(from, 4))), dst) })
 	end()

@@ -25,9 +25,6 @@ var subnets atomic.Int32
 // namespaces the test is skipped.
 func New(t *testing.T, n int) (m *Machines, address func(host int) string) {
 	t.Helper()
-	if testing.Short() {
-		t.Skip("starts processes")
-	}
 	m = &Machines{T: t}
 	ip := func(must bool, args ...string) {
 		out, err := exec.Command("ip", args...).CombinedOutput()

@@ -181,7 +181,7 @@ func (n *freePusher) takeIn(f train.Mail[train.Said]) error {
 	add := func(share float64) error {
 		n.X.Own()
 		n.heard++
-		n.weight += share * f.Word.Weight
+		n.weight += float64(share * f.Word.Weight)
 		return n.AddAside(n.X.F(), float32(share), f.Frame)
 	}
 	switch {

@@ -148,12 +148,12 @@ func (n *pusher) takeIn(ctx context.Context, e collective.Edge, step int) error 
 			}
 			n.early = append(n.early[:i], n.early[i+1:]...)
 			f32.Axpy(n.X.F(), float32(e.Weight), m.x)
-			n.weight += e.Weight * m.weight
+			n.weight += float64(e.Weight * m.weight)
 			return nil
 		}
 	}
 	said, err := n.Hear(ctx, n.X.F(), e, step)
-	n.weight += e.Weight * said.Weight
+	n.weight += float64(e.Weight * said.Weight)
 	return err
 }
 

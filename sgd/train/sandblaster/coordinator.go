@@ -201,7 +201,7 @@ func (c *coordinator) Evaluate(ctx context.Context) (float64, error) {
 	sum := 0.0
 	for p, loss := range c.loss {
 		_, weight := c.mode.draw(c.Job(), c.first+uint64(p))
-		sum += weight * loss
+		sum += float64(weight * loss)
 	}
 	return sum, nil
 }

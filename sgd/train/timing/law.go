@@ -8,6 +8,7 @@ import (
 	"strconv"
 	"strings"
 
+	"github.com/gradlab/gradlab/internal/portable"
 	"github.com/gradlab/gradlab/internal/rng"
 	"github.com/gradlab/gradlab/sgd/registry"
 )
@@ -71,7 +72,7 @@ var _ = Laws.Add("shifted_exponential", "a least time and an exponential rest", 
 func (l ShiftedExponential) Validate() error { return atLeast0("shift", l.Shift, 1) }
 
 // Factor implements Law.
-func (l ShiftedExponential) Factor(k Key) float64 { return l.Shift + (1-l.Shift)*k.Exp(0) }
+func (l ShiftedExponential) Factor(k Key) float64 { return l.Shift + float64((1-l.Shift)*k.Exp(0)) }
 
 // Gamma has the coefficient of variation CV: 0.1 is the homogeneous cluster of
 // the DANA and gap-aware studies, 1 is exponential.
@@ -92,7 +93,7 @@ func (l Gamma) Factor(k Key) float64 {
 	shape, boost := 1/(l.CV*l.CV), 1.0
 	mean := shape
 	if shape < 1 { // G(a) = G(a+1)·U^(1/a)
-		boost = math.Pow(1-k.Float64(0), 1/shape)
+		boost = portable.Pow(1-k.Float64(0), 1/shape)
 		shape++
 	}
 	d := shape - 1.0/3
@@ -103,7 +104,7 @@ func (l Gamma) Factor(k Key) float64 {
 			continue
 		}
 		v = v * v * v
-		if math.Log(1-k.With(i).Float64(7)) < z*z/2+d-d*v+d*math.Log(v) {
+		if portable.Log(1-k.With(i).Float64(7)) < float64(z*z/2)+d-float64(d*v)+float64(d*portable.Log(v)) {
 			return d * v * boost / mean
 		}
 	}
@@ -124,7 +125,7 @@ func (l Pareto) Validate() error {
 
 // Factor implements Law.
 func (l Pareto) Factor(k Key) float64 {
-	return (l.Alpha - 1) / l.Alpha * math.Pow(1-k.Float64(0), -1/l.Alpha)
+	return (l.Alpha - 1) / l.Alpha * portable.Pow(1-k.Float64(0), -1/l.Alpha)
 }
 
 // Uniform lies within 1 ± Spread.
@@ -136,7 +137,7 @@ var _ = Laws.Add("uniform", "uniform around the mean", Uniform{Spread: 0.5})
 func (l Uniform) Validate() error { return atLeast0("spread", l.Spread, 1) }
 
 // Factor implements Law.
-func (l Uniform) Factor(k Key) float64 { return 1 + l.Spread*(2*k.Float64(0)-1) }
+func (l Uniform) Factor(k Key) float64 { return 1 + float64(l.Spread*(float64(2*k.Float64(0))-1)) }
 
 // Trace draws, with replacement, from times that were measured: a text file with
 // a number a line, in any unit, which are divided by their mean. Lines that are

@@ -61,7 +61,7 @@ func TestTraceSaysWhatIsWrong(t *testing.T) {
 }
 
 func TestSlow(t *testing.T) {
-	s, err := ParseSlow("1x100, 2x2.5")
+	s, err := ParseSlow("1x100+2x2.5")
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -11,6 +11,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/gradlab/gradlab/internal/portable"
 	"github.com/gradlab/gradlab/internal/rng"
 )
 
@@ -61,12 +62,12 @@ func (t Timing) Software(workers int) time.Duration {
 	if workers < 2 {
 		return 0
 	}
-	return time.Duration(float64(t.Step) * (1 + math.Log2(float64(workers))))
+	return time.Duration(float64(t.Step) * (1 + portable.Log2(float64(workers))))
 }
 
 // Calls is what so many collective calls take on so many ranks.
 func (t Timing) Calls(calls, ranks int) time.Duration {
-	return time.Duration(float64(t.Call) * float64(calls) * math.Log2(float64(max(1, ranks))))
+	return time.Duration(float64(t.Call) * float64(calls) * portable.Log2(float64(max(1, ranks))))
 }
 
 // Reading is the virtual time in which rank reads samples for a step, at that many a
@@ -87,7 +88,9 @@ func (t Timing) jitter(seed uint64, rank, step int) float64 {
 }
 
 // factor is what a standard normal draw makes.
-func (l Lognormal) factor(z float64) float64 { return math.Exp(l.Sigma*z - l.Sigma*l.Sigma/2) }
+func (l Lognormal) factor(z float64) float64 {
+	return portable.Exp(float64(l.Sigma*z) - float64(l.Sigma*l.Sigma/2))
+}
 
 // At is the time in which so many bytes, or whatever there is, pass at a rate a second;
 // 0 at no rate.
@@ -108,14 +111,12 @@ type Slow []struct {
 }
 
 // ParseSlow reads "1x10" (one worker, ten times as slow), "1x100+3x2" or "none".
-// Folders of before the plus have a comma, which on a command line begins another
-// run.
 func ParseSlow(text string) (Slow, error) {
 	if text == "none" {
 		return nil, nil
 	}
 	var s Slow
-	for _, part := range strings.FieldsFunc(text, func(r rune) bool { return r == '+' || r == ',' }) {
+	for _, part := range strings.Split(text, "+") {
 		n, f, ok := strings.Cut(strings.TrimSpace(part), "x")
 		count, err1 := strconv.Atoi(n)
 		factor, err2 := strconv.ParseFloat(f, 64)

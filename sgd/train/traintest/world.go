@@ -3,6 +3,7 @@ package traintest
 import (
 	"errors"
 	"fmt"
+	"sync"
 
 	"github.com/gradlab/gradlab/comm/collective"
 	"github.com/gradlab/gradlab/comm/ps"
@@ -87,12 +88,26 @@ func (c clusters) Batch(d sgd.Draw, b *sgd.Batch) error {
 		if !c.fixed {
 			id = rng.New(3, "order").With(at/uint64(c.n)).Permute(id, c.n)
 		}
-		y := id % c.classes
-		b.Y[i] = int32(y)
-		mean, noise := rng.New(7, "mean").With(uint64(y)), rng.New(7, "noise").With(uint64(id))
-		for k := range dim {
-			b.X[i*dim+k] = float32(mean.Norm(uint64(k)) + noise.Norm(uint64(k)))
-		}
+		b.Y[i] = int32(id % c.classes)
+		copy(b.X[i*dim:], c.sample(id))
 	}
 	return nil
+}
+
+// drawn are samples by number, length and class: a draw takes longer than a step of these
+// networks.
+var drawn sync.Map
+
+func (c clusters) sample(id int) []float32 {
+	key := [3]int{id, c.shape.Len(), id % c.classes}
+	if x, ok := drawn.Load(key); ok {
+		return x.([]float32)
+	}
+	x := make([]float32, c.shape.Len())
+	mean, noise := rng.New(7, "mean").With(uint64(id%c.classes)), rng.New(7, "noise").With(uint64(id))
+	for k := range x {
+		x[k] = float32(mean.Norm(uint64(k)) + noise.Norm(uint64(k)))
+	}
+	drawn.Store(key, x)
+	return x
 }

@@ -300,6 +300,9 @@ class Group(dist.ProcessGroup):
         opts = opts if opts is not None else dist.AllToAllOptions()
         return self.begin("all_to_all", lambda: self.inner.alltoall_base(output, input, output_sizes, input_sizes, opts), bytes=-(-size([input]) // self.world))
 
+    # What PyTorch 2.15 calls them.
+    all_gather_single, reduce_scatter_single, all_to_all_single = _allgather_base, _reduce_scatter_base, alltoall_base
+
     def alltoall(self, outputs, inputs, opts=None):
         if len({t.numel() for t in inputs + outputs}) != 1:
             raise NotImplementedError("the backend gradlab makes all_to_all of tensors of one size; use all_to_all_single for others")
