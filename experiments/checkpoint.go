@@ -34,12 +34,13 @@ const (
 // manifest names the checkpoint that counts. It is written last, so a crash
 // leaves the old checkpoint or the new one.
 type manifest struct {
-	Version  int      `json:"version"`
-	File     string   `json:"file"`
-	Bytes    int      `json:"bytes"`
-	SHA256   string   `json:"sha256"`
-	Hash     string   `json:"config_hash"`
-	Counters counters `json:"counters"`
+	Version  int        `json:"version"`
+	File     string     `json:"file"`
+	Bytes    int        `json:"bytes"`
+	SHA256   string     `json:"sha256"`
+	Hash     string     `json:"config_hash"`
+	Counters counters   `json:"counters"`
+	Metrics  metricsSum `json:"metrics"`
 	// Decides is what the run was made of.
 	Decides []decided `json:"decides"`
 	Self    string    `json:"manifest_sha256"` // of the manifest without this
@@ -114,10 +115,12 @@ func countingManifest(dir string) (*manifest, error) {
 	return m, withOlder(dir, err)
 }
 
-// withOlder adds to an error about damage the step of the checkpoint before.
+// withOlder adds to an error about damage the step of the checkpoint before, if a run can
+// go on from it.
 func withOlder(dir string, err error) error {
 	if d := (*damageError)(nil); errors.As(err, &d) {
-		if m, err := readManifest(filepath.Join(dir, olderFile)); err == nil {
+		f := folder{path: filepath.Dir(dir)}
+		if m, err := readManifest(filepath.Join(dir, olderFile)); err == nil && f.checkMetrics(m) == nil {
 			d.older = m.Version
 		}
 	}
@@ -139,8 +142,12 @@ func (f *folder) saveCheckpoint(version int, hash string, s *train.State, l sgd.
 	if err != nil {
 		return err
 	}
+	metrics, err := f.syncMetrics(version)
+	if err != nil {
+		return err
+	}
 	sum := sha256.Sum256(b)
-	m := manifest{Version: version, Bytes: len(b), SHA256: hex.EncodeToString(sum[:]), Hash: hash, Counters: c, Decides: f.decides}
+	m := manifest{Version: version, Bytes: len(b), SHA256: hex.EncodeToString(sum[:]), Hash: hash, Counters: c, Metrics: metrics, Decides: f.decides}
 	// A version may be saved twice, and the old file counts until the manifest
 	// names the new one.
 	m.File = fmt.Sprintf("state-%d-%s.safetensors", version, m.SHA256[:8])
@@ -203,7 +210,7 @@ func (f *folder) loadCheckpoint(hash string, l sgd.Layout, older bool) (*train.S
 	return s, m, writeJSON(filepath.Join(dir, manifestFile), m) // it counts from now on
 }
 
-// loadState reads the state that a manifest points to.
+// loadState reads the state that a manifest points to, if the record up to it is whole.
 func (f *folder) loadState(m *manifest, hash string, l sgd.Layout) (*train.State, error) {
 	if err := m.differs(f); err != nil {
 		return nil, err
@@ -213,6 +220,9 @@ func (f *folder) loadState(m *manifest, hash string, l sgd.Layout) (*train.State
 	}
 	if m.File != filepath.Base(m.File) || !strings.HasPrefix(m.File, "state-") {
 		return nil, fmt.Errorf("%s: manifest names file %q", f.path, m.File)
+	}
+	if err := f.checkMetrics(m); err != nil {
+		return nil, err
 	}
 	path := f.file("checkpoint", m.File)
 	b, err := regular.ReadFile(path, regular.Any)

@@ -93,6 +93,12 @@ func TestF13NoSilentRestart(t *testing.T) {
 		"manifest cut short": {func(t *testing.T, f string) string { cutShort(t, filepath.Join(f, index)); return index }, false, true},
 		"state missing":      {func(t *testing.T, f string) string { p := newest(t, f); remove(t, filepath.Join(f, p)); return p }, false, true},
 		"state cut short":    {func(t *testing.T, f string) string { p := newest(t, f); cutShort(t, filepath.Join(f, p)); return p }, false, true},
+		"metrics missing":    {func(t *testing.T, f string) string { remove(t, filepath.Join(f, metricsFile)); return metricsFile }, false, false},
+		"metrics empty": {func(t *testing.T, f string) string {
+			overwrite(t, filepath.Join(f, metricsFile), "")
+			return metricsFile
+		}, false, false},
+		"metrics cut short": {func(t *testing.T, f string) string { cutShort(t, filepath.Join(f, metricsFile)); return metricsFile }, false, false},
 		"both manifests missing": {func(t *testing.T, f string) string {
 			remove(t, filepath.Join(f, index))
 			remove(t, filepath.Join(f, "checkpoint", olderFile))
@@ -177,24 +183,35 @@ func TestF12KilledInTheFirstSave(t *testing.T) {
 	}
 }
 
-// Lines in the middle of the record that cannot be read are told; a torn last one is
-// what a kill leaves.
-func TestDamagedMetricsAreTold(t *testing.T) {
+// A run does not go on from a record that is not what was written: not where a line cannot
+// be read, nor where one says something else. A torn last one is what a kill leaves.
+func TestDamagedMetricsAreRefused(t *testing.T) {
 	t.Parallel()
-	for _, middle := range []bool{false, true} {
+	for name, c := range map[string]struct {
+		damage func(b []byte) []byte
+		want   string // "": it goes on
+	}{
+		"torn":      {func(b []byte) []byte { return append(b, `{"kind":"prog`...) }, ""},
+		"not valid": {func(b []byte) []byte { b[bytes.IndexByte(b, '\n')+3] = 0; return b }, "lines up to the checkpoint"},
+		"another number": {func(b []byte) []byte {
+			return bytes.Replace(b, []byte(`"step":1,`), []byte(`"step":2,`), 1)
+		}, "not what was written"},
+		"one less": {func(b []byte) []byte { return b[bytes.IndexByte(b, '\n')+1:] }, "can be read"},
+	} {
 		dir := t.TempDir()
-		path := filepath.Join(stoppedRun(t, dir, 80), "metrics.jsonl")
+		path := filepath.Join(stoppedRun(t, dir, 80), metricsFile)
 		b, err := os.ReadFile(path)
 		if err != nil {
 			t.Fatal(err)
 		}
-		if middle {
-			b[bytes.IndexByte(b, '\n')+3] = 0
+		changed := c.damage(bytes.Clone(b))
+		if bytes.Equal(b, changed) {
+			t.Fatalf("%s: nothing is damaged in\n%s", name, b)
 		}
-		overwrite(t, path, string(b)+`{"kind":"prog`)
-		_, says, err := wentOn(t, dir, false)
-		if err != nil || strings.Contains(says, "line 2") != middle {
-			t.Errorf("damage in the middle: %v, %v\n%s", middle, err, says)
+		overwrite(t, path, string(changed))
+		_, _, err = wentOn(t, dir, false)
+		if c.want == "" && err != nil || c.want != "" && (err == nil || !strings.Contains(err.Error(), c.want)) {
+			t.Errorf("%s: want %q, got %v", name, c.want, err)
 		}
 	}
 }

@@ -9,7 +9,8 @@ import (
 
 // disk is what files are written to: the machine's, or a virtual one whose power fails.
 type disk interface {
-	create(dir string) (scratch, error) // a file of a name of its own
+	create(dir string) (scratch, error)  // a file of a name of its own
+	append(path string) (scratch, error) // a file that is there, at its end
 	rename(from, to string) error
 	remove(path string) error
 	syncDir(dir string) error
@@ -27,8 +28,11 @@ type scratch interface {
 type machine struct{}
 
 func (machine) create(dir string) (scratch, error) { return os.CreateTemp(dir, ".tmp-*") }
-func (machine) rename(from, to string) error       { return os.Rename(from, to) }
-func (machine) remove(path string) error           { return os.Remove(path) }
+func (machine) append(path string) (scratch, error) {
+	return os.OpenFile(path, os.O_APPEND|os.O_WRONLY, 0)
+}
+func (machine) rename(from, to string) error { return os.Rename(from, to) }
+func (machine) remove(path string) error     { return os.Remove(path) }
 
 func (machine) syncDir(dir string) error {
 	d, err := os.Open(dir)

@@ -173,7 +173,7 @@ func noCheckpoint(j *train.Job) error {
 // reachedBefore refuses a run that is to end at a target that was reached up to a
 // step.
 func reachedBefore(folder string, step int, goal train.Goal) error {
-	b, err := regular.ReadFile(filepath.Join(folder, "metrics.jsonl"), regular.Any)
+	b, err := regular.ReadFile(filepath.Join(folder, metricsFile), regular.Any)
 	if err != nil {
 		return err
 	}
@@ -201,7 +201,7 @@ func seed(base, from string, old config.Config, run config.Run, m *manifest, rec
 	if err := writeFile(f.file("checkpoint", firstFile), nil); err != nil {
 		return err
 	}
-	names := []string{filepath.Join("checkpoint", m.File), "metrics.jsonl", recordedRates}
+	names := []string{filepath.Join("checkpoint", m.File), metricsFile, recordedRates}
 	events, _ := filepath.Glob(filepath.Join(from, "events.out.*"))
 	for _, e := range events {
 		names = append(names, filepath.Base(e))

@@ -165,7 +165,7 @@ func openSource(folder string, c config.Config) (*source, error) {
 	if s.params, err = regular.ReadFile(filepath.Join(folder, "model.safetensors"), regular.Any); err != nil {
 		return nil, err
 	}
-	text, err = regular.ReadFile(filepath.Join(folder, "metrics.jsonl"), regular.Any)
+	text, err = regular.ReadFile(filepath.Join(folder, metricsFile), regular.Any)
 	if err != nil {
 		return nil, err
 	}

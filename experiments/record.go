@@ -1,7 +1,6 @@
 package experiments
 
 import (
-	"bytes"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -25,7 +24,7 @@ import (
 //	codecs.yaml      the rates that its codecs were billed at, unless that is one, or nothing
 //	env.json         what it ran on
 //	about.json       name, tags and note, if there are any
-//	metrics.jsonl    progress and evaluations, appended; a torn last line is dropped
+//	metrics.jsonl    progress and evaluations, appended (metrics.go); a torn last line is dropped
 //	events.out.…     the same for TensorBoard
 //	status.json      running | done | stopped | failed, written by rename
 //	order.log        with order_log: in which order workers' words reached the servers
@@ -40,7 +39,8 @@ import (
 //	timeline.svg     with trace=true: the same as a picture
 type folder struct {
 	path    string
-	metrics *os.File
+	metrics scratch      // metrics.jsonl, open at its end; nil: not yet
+	lines   []line       // of it
 	base    counters     // what earlier legs of a resumed run already counted
 	network *NetworkUse  // of this leg, on a virtual network
 	carried comm.Carried // by the links of this leg, between processes
@@ -50,12 +50,11 @@ type folder struct {
 	heard   atomic.Bool  // a stop was asked for through the folder, before that
 	unsaved error        // why the last one could not be
 	passed  error        // damage of a newer checkpoint than the one gone on from
-	damaged string       // lines of metrics.jsonl that cannot be read; "": none
 	decides []decided    // what else than the configuration's hash decides the result
-	virtual disk         // that checkpoints are written to; nil: the machine's
+	virtual disk         // that checkpoints and metrics are written to; nil: the machine's
 }
 
-// disk is what the folder's checkpoints are written to.
+// disk is where the folder's checkpoints and metrics are written.
 func (f *folder) disk() disk {
 	if f.virtual == nil {
 		return machine{}
@@ -133,15 +132,6 @@ func (s Status) Check(path string) error {
 	return nil
 }
 
-// Metric is a line of metrics.jsonl.
-type Metric struct {
-	Kind     string          `json:"kind"` // progress | eval | members
-	Progress *train.Progress `json:"progress,omitempty"`
-	Eval     *train.Eval     `json:"eval,omitempty"`
-
-	Members *train.Membership `json:"members,omitempty"` // of an elastic run, at its begin and when they change
-}
-
 // Who may read a run's folder: its owner, or with --shared all users of the machine.
 const (
 	private fs.FileMode = 0o700
@@ -208,81 +198,6 @@ func readJSON(path string, v any) error {
 		return fmt.Errorf("%s: %w", path, err)
 	}
 	return nil
-}
-
-// appendMetrics opens metrics.jsonl behind its last whole line; lines of steps
-// after the checkpoint that a resumed run begins from are dropped.
-func (f *folder) appendMetrics(from int) (evals []train.Eval, err error) {
-	path := f.file("metrics.jsonl")
-	old, err := regular.ReadFile(path, regular.Any)
-	if err != nil && !errors.Is(err, fs.ErrNotExist) {
-		return nil, err
-	}
-	f.damaged = damagedLines(path, old)
-	var keep bytes.Buffer
-	for _, m := range ParseMetrics(old) {
-		step := 0
-		switch {
-		case m.Progress != nil:
-			step = m.Progress.Step
-		case m.Eval != nil:
-			step = m.Eval.Step
-		case m.Members != nil:
-			step = m.Members.Step
-		}
-		if step > from || (m.Eval != nil && m.Eval.Last) {
-			continue
-		}
-		if m.Eval != nil {
-			evals = append(evals, *m.Eval)
-		}
-		b, _ := json.Marshal(m)
-		keep.Write(append(b, '\n'))
-	}
-	if err := writeFile(path, keep.Bytes()); err != nil {
-		return nil, err
-	}
-	f.metrics, err = os.OpenFile(path, os.O_APPEND|os.O_WRONLY, 0)
-	return evals, err
-}
-
-// ParseMetrics reads the whole lines of a metrics file; what is no such line,
-// a torn one or one of a kind from later versions, is left out.
-func ParseMetrics(b []byte) []Metric {
-	var out []Metric
-	for line := range bytes.Lines(b) {
-		var m Metric
-		if json.Unmarshal(line, &m) == nil && (m.Progress != nil || m.Eval != nil || m.Members != nil) {
-			out = append(out, m)
-		}
-	}
-	return out
-}
-
-// damagedLines says which whole lines of a metrics file are not what was written; "":
-// none. A torn last line is what a process leaves that is killed.
-func damagedLines(path string, b []byte) string {
-	n, count, first := 0, 0, 0
-	for line := range bytes.Lines(b) {
-		if n++; line[len(line)-1] == '\n' && !json.Valid(line) {
-			if count++; first == 0 {
-				first = n
-			}
-		}
-	}
-	if count == 0 {
-		return ""
-	}
-	return fmt.Sprintf("%s is damaged: %d of its lines cannot be read, the first of them line %d, and are left out of the record", path, count, first)
-}
-
-func (f *folder) metric(m Metric) error {
-	b, err := json.Marshal(m)
-	if err != nil {
-		return err
-	}
-	_, err = f.metrics.Write(append(b, '\n'))
-	return err
 }
 
 // environment describes what a run ran on.

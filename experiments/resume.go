@@ -127,7 +127,7 @@ func identified(path, hash string, unread bool, damage error) (by string, err er
 	case err == nil:
 		return "", nil
 	}
-	if _, err := os.Stat(filepath.Join(path, "metrics.jsonl")); err != nil {
+	if _, err := os.Stat(filepath.Join(path, metricsFile)); err != nil {
 		return "", nil
 	}
 	return "", fmt.Errorf("%s: neither status.json nor config.yaml can be read, so that nobody knows whether it is a folder of this run; put one of them back, or remove the folder", path)
@@ -162,9 +162,6 @@ func begins(base string, opt Options, f *folder, m *manifest, found candidate) (
 	}
 	if f.passed != nil {
 		notes = append(notes, fmt.Sprintf("%v. The older one is taken, as --allow-older says", f.passed))
-	}
-	if f.damaged != "" {
-		notes = append(notes, f.damaged)
 	}
 	switch {
 	case m != nil:

@@ -92,7 +92,7 @@ func (f *folder) finished(c config.Config) *Result {
 		return nil
 	}
 	var evals []train.Eval
-	ms, _ := regular.ReadFile(f.file("metrics.jsonl"), regular.Any)
+	ms, _ := regular.ReadFile(f.file(metricsFile), regular.Any)
 	for _, m := range ParseMetrics(ms) {
 		if m.Eval != nil {
 			evals = append(evals, *m.Eval)

@@ -52,7 +52,7 @@ func ReadRecord(path string) (*Record, error) {
 		return nil, fmt.Errorf("%s: %w", filepath.Join(path, "config.yaml"), err)
 	}
 	_ = readJSON(filepath.Join(path, "env.json"), &rec.Env)
-	m, _ := regular.ReadFile(filepath.Join(path, "metrics.jsonl"), regular.Any)
+	m, _ := regular.ReadFile(filepath.Join(path, metricsFile), regular.Any)
 	for _, x := range ParseMetrics(m) {
 		if x.Eval != nil {
 			rec.Evals = append(rec.Evals, *x.Eval)

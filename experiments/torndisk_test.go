@@ -10,6 +10,7 @@ import (
 	"testing"
 
 	"github.com/gradlab/gradlab/internal/rng"
+	"github.com/gradlab/gradlab/sgd/train"
 )
 
 // platter is a disk whose power can fail after any operation. What a program does to it is
@@ -17,8 +18,11 @@ import (
 // file and not synced may be there in part or as rubbish after that, and what happened to a
 // folder's entries and was not synced may have happened or not, one by one: as much as
 // POSIX allows.
+//
+// Names are paths below root.
 type platter struct {
 	machine
+	root           string
 	deaf, deafDirs bool // what is to be synced is not: a defect
 
 	names   map[string]*inode // as programs see them
@@ -45,8 +49,17 @@ type outage struct {
 	saved   int // checkpoints that were said to be there
 }
 
-func newPlatter() *platter {
-	return &platter{names: map[string]*inode{}, durable: map[string]*inode{}}
+func newPlatter(root string) *platter {
+	return &platter{root: root, names: map[string]*inode{}, durable: map[string]*inode{}}
+}
+
+// name is what the platter calls a file.
+func (p *platter) name(path string) string {
+	rel, err := filepath.Rel(p.root, path)
+	if err != nil {
+		panic(err)
+	}
+	return rel
 }
 
 func (p *platter) did(e ...entry) {
@@ -79,8 +92,13 @@ func (p *platter) create(dir string) (scratch, error) {
 		return nil, err
 	}
 	f := new(inode)
-	p.did(entry{gives: filepath.Base(s.Name()), file: f})
+	p.did(entry{gives: p.name(s.Name()), file: f})
 	return platterFile{s, p, f}, nil
+}
+
+func (p *platter) append(path string) (scratch, error) {
+	s, err := p.machine.append(path)
+	return platterFile{s, p, p.names[p.name(path)]}, err
 }
 
 func (f platterFile) Write(b []byte) (int, error) {
@@ -100,18 +118,25 @@ func (f platterFile) Sync() error {
 }
 
 func (p *platter) rename(from, to string) error {
-	p.did(entry{gives: filepath.Base(to), file: p.names[filepath.Base(from)], takes: filepath.Base(from)})
+	p.did(entry{gives: p.name(to), file: p.names[p.name(from)], takes: p.name(from)})
 	return p.machine.rename(from, to)
 }
 
 func (p *platter) remove(path string) error {
-	p.did(entry{takes: filepath.Base(path)})
+	p.did(entry{takes: p.name(path)})
 	return p.machine.remove(path)
 }
 
 func (p *platter) syncDir(dir string) error {
 	if !p.deafDirs {
-		p.durable, p.pending = maps.Clone(p.names), nil
+		within := func(name string) bool { return filepath.Dir(name) == p.name(dir) }
+		maps.DeleteFunc(p.durable, func(name string, _ *inode) bool { return within(name) })
+		for name, f := range p.names {
+			if within(name) {
+				p.durable[name] = f
+			}
+		}
+		p.pending = slices.DeleteFunc(p.pending, func(e entry) bool { return within(e.gives) || within(e.takes) })
 	}
 	p.did()
 	return nil // it takes time on the machine's
@@ -130,7 +155,7 @@ func (m outage) fails(t *testing.T, k rng.Key, dir string) {
 			left[e.gives] = e.file
 		}
 	}
-	if err := os.MkdirAll(dir, 0o700); err != nil {
+	if err := os.MkdirAll(filepath.Join(dir, "checkpoint"), 0o700); err != nil {
 		t.Fatal(err)
 	}
 	for i, name := range slices.Sorted(maps.Keys(left)) {
@@ -149,14 +174,23 @@ func (m outage) fails(t *testing.T, k rng.Key, dir string) {
 	}
 }
 
-// crashes saves three checkpoints on a disk and lets its power fail after every operation,
-// several times with other things lost. It counts the failures, those after which a
-// checkpoint that was said to be there is not, and those after which damage is noticed.
+// crashes writes metrics and three checkpoints to a disk and lets its power fail after every
+// operation, several times with other things lost. It counts the failures, those after which
+// a checkpoint that was said to be there is not, and those after which damage is noticed.
+// What is loaded has all metrics of its steps.
 func crashes(t *testing.T, p *platter) (tried, older, damaged int) {
 	t.Helper()
-	f := &folder{path: t.TempDir(), virtual: p}
+	f := &folder{path: p.root, virtual: p}
+	if _, err := f.appendMetrics(0); err != nil {
+		t.Fatal(err)
+	}
 	for n := 1; n <= 3; n++ {
 		from := len(p.outages)
+		for _, m := range []Metric{{Kind: "progress", Progress: &train.Progress{Step: n}}, {Kind: "eval", Eval: &train.Eval{Step: n}}} {
+			if err := f.metric(m); err != nil {
+				t.Fatal(err)
+			}
+		}
 		if err := f.saveCheckpoint(n, "hash", numbered(n), smallLayout(), counters{Up: uint64(n)}); err != nil {
 			t.Fatal(err)
 		}
@@ -170,13 +204,16 @@ func crashes(t *testing.T, p *platter) (tried, older, damaged int) {
 	for i, m := range p.outages {
 		for variant := range uint64(4) {
 			after := &folder{path: filepath.Join(base, fmt.Sprint(i, "-", variant))}
-			m.fails(t, rng.New(variant, "power").With(uint64(i)), after.file("checkpoint"))
+			m.fails(t, rng.New(variant, "power").With(uint64(i)), after.path)
 			s, got, err := after.loadCheckpoint("hash", smallLayout(), false)
 			version := 0
 			if got != nil && err == nil {
 				version = got.Version
 				if !reflect.DeepEqual(s, numbered(version)) || got.Counters.Up != uint64(version) {
 					t.Fatalf("power fails after operation %d: a checkpoint of step %d is loaded that was never saved", i, version)
+				}
+				if _, _, evals, err := after.readMetrics(version); err != nil || len(evals) != version {
+					t.Fatalf("power fails after operation %d: the checkpoint of step %d is loaded with %d evaluations, %v", i, version, len(evals), err)
 				}
 			}
 			switch tried++; {
@@ -196,16 +233,16 @@ func crashes(t *testing.T, p *platter) (tried, older, damaged int) {
 // does not sync what it says is noticed: what is damaged is never loaded.
 func TestF12TornWrites(t *testing.T) {
 	t.Parallel()
-	tried, older, damaged := crashes(t, newPlatter())
+	tried, older, damaged := crashes(t, newPlatter(t.TempDir()))
 	if tried < 250 || older > 0 || damaged > 0 {
 		t.Errorf("of %d power failures %d lose a checkpoint that was there, %d leave a damaged one", tried, older, damaged)
 	}
-	lies := newPlatter()
+	lies := newPlatter(t.TempDir())
 	lies.deaf = true
 	if tried, _, damaged := crashes(t, lies); damaged == 0 {
 		t.Errorf("%d power failures of a disk that syncs no file: no damage is noticed", tried)
 	}
-	lies = newPlatter()
+	lies = newPlatter(t.TempDir())
 	lies.deafDirs = true
 	if tried, older, damaged := crashes(t, lies); older+damaged == 0 {
 		t.Errorf("%d power failures of a disk that syncs no folder: nothing is lost", tried)
