@@ -7,14 +7,16 @@ import (
 	"github.com/gradlab/gradlab/sgd/train"
 )
 
-// addDeparted adds, in runs without servers, the bytes of workers whose processes died and
-// could not report: what the others know of their links to them, and no less than they had
-// told of themselves. What raw and bf16 would have sent is in proportion.
+// addDeparted adds, in runs without servers, the gradients and bytes of workers whose
+// processes died and could not report. Bytes are those that the others know of their links to
+// them, and no less than they had told of themselves. What raw and bf16 would have sent is in
+// proportion.
 func (r *Result) addDeparted(o *train.Observer) {
 	if r.Servers {
 		return
 	}
-	up, down := o.Departed()
+	n, up, down := o.Departed()
+	r.Ledger.Sent, r.Ledger.Applied = r.Ledger.Sent+n, r.Ledger.Applied+n
 	linkUp, linkDown := unreported(o)
 	was := r.BytesUp
 	r.BytesUp, r.BytesDown = r.BytesUp+max(up, linkUp), r.BytesDown+max(down, linkDown)

@@ -8,6 +8,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/gradlab/gradlab/experiments/config"
 	"github.com/gradlab/gradlab/internal/patience"
 	"github.com/gradlab/gradlab/sgd/train"
 )
@@ -54,6 +55,70 @@ func TestBytesOfTheDeparted(t *testing.T) {
 	}
 }
 
+// memberSteps is how many gradients the members of a run's epochs made up to its end.
+func memberSteps(r *Result) (n uint64) {
+	for i, m := range r.Members {
+		end := r.Steps
+		if i+1 < len(r.Members) {
+			end = r.Members[i+1].Step
+		}
+		n += uint64(len(m.Workers) * (end - m.Step))
+	}
+	return n
+}
+
+// The ledger has the gradients of workers that died: in every mode in step what members
+// made, as in a run in which the same workers leave and join by plan.
+func TestLedgerOfTheDeparted(t *testing.T) {
+	t.Parallel()
+	patience.Virtual(t)
+	keys := []string{"data=digits", "model=logistic", "workers=4", "epochs=0", "batch=8", "steps=60", "eval_every=2", "device.flops=1M", "network.latency=100us", "elastic=true"}
+	j, err := config.Default().Build(config.Places{}, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, e := range train.Modes.Entries() {
+		set := append(keys, "mode="+e.Name)
+		if !train.Modes.MustParse(e.Name).Traits(j).Elastic {
+			continue
+		}
+		mode := e.Name
+		whole := mustExecute(t, set...)
+		at := func(share float64) time.Duration { return time.Duration(share * whole.VirtualSeconds * 1e9) }
+		for _, faults := range []string{
+			fmt.Sprintf("kill(w2,at=%v)", at(0.2)), fmt.Sprintf("kill(w0,at=%v)", at(0.5)), fmt.Sprintf("kill(w3,at=%v)+rejoin(w3,at=%v)+kill(w3,at=%v)", at(0.3), at(0.4), at(0.8)),
+		} {
+			r := mustExecute(t, append(set, "faults="+faults)...)
+			if len(r.Members) < 2 {
+				t.Fatalf("%s, %s: nobody left", mode, faults)
+			}
+			l := r.Ledger
+			if want := memberSteps(r); l.Sent != want || l.Sent != l.Applied+l.Rejected+l.Lost || l.Lost != 0 {
+				t.Errorf("%s, %s: members made %d, ledger %+v", mode, faults, want, l)
+			}
+			leave, join := planOf(r)
+			if planned := mustExecute(t, append(set, "leave="+leave, "join="+join)...); planned.Ledger.Sent != l.Sent || planned.Ledger.Applied != l.Applied {
+				t.Errorf("%s, %s: by plan %+v, with deaths %+v", mode, faults, planned.Ledger, l)
+			}
+		}
+	}
+}
+
+// Where nobody waits for anybody the ledger has what the dead had told of: every update is
+// one gradient.
+func TestLedgerOfTheFree(t *testing.T) {
+	t.Parallel()
+	patience.Virtual(t)
+	keys := []string{"data=digits", "model=logistic", "workers=4", "epochs=0", "batch=8", "steps=400", "eval_every=0", "device.flops=1M", "network.latency=100us"}
+	for _, mode := range []string{"mode=adpsgd", "mode=agp"} {
+		whole := mustExecute(t, append(keys, mode)...)
+		r := mustExecute(t, append(keys, mode, fmt.Sprintf("faults=kill(w1,at=%v)", time.Duration(0.4e9*whole.VirtualSeconds)))...)
+		if l := r.Ledger; len(r.Lost) != 1 || l.Sent < 400 || l.Sent > 400+2*4 || l.Sent != l.Applied {
+			t.Errorf("%s: of 400 updates %+v, lost %q", mode, l, r.Lost)
+		}
+	}
+}
+
 // A stop changes nothing of that.
 func TestBytesOfTheDepartedOverAStop(t *testing.T) {
 	t.Parallel()
@@ -79,7 +144,7 @@ func TestBytesOfTheDepartedOverAStop(t *testing.T) {
 
 // planOf is what leave and join are of a run that does by plan what this one did.
 func planOf(r *Result) (leave, join string) {
-	l, j := train.PlanOf(4, 40, r.Members)
+	l, j := train.PlanOf(4, r.Steps, r.Members)
 	text := func(worker, step, turn int) string { return fmt.Sprintf("%d@%d.%d", worker, step, turn) }
 	var leaves, joins []string
 	for _, d := range l {

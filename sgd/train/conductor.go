@@ -16,10 +16,11 @@ type conductor struct {
 	models int
 	all    []int // workers
 
-	made  int // updates
-	meter progressMeter
-	bytes crossings // as last told with a step
-	door  *door     // of an open run; else nil
+	made   int    // updates
+	beyond uint64 // gradients of a free run behind its last update
+	meter  progressMeter
+	bytes  crossings // as last told with a step
+	door   *door     // of an open run; else nil
 
 	holding bool // a hold is under way
 	resting bool // all rest behind one, until their states are kept
@@ -153,6 +154,9 @@ func (c *conductor) tick(ctx context.Context, hd *comm.Header, w tickWord) error
 		return err
 	}
 	c.stop = c.stop || stop
+	if c.free && c.over {
+		c.beyond++
+	}
 	if c.free && !c.over {
 		c.made++
 		c.meter.add(from, w.loss)

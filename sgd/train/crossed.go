@@ -48,9 +48,41 @@ func (c crossings) beside(counted func(worker int) bool) (sum traffic) {
 	return sum
 }
 
-// Departed are the bytes of gradients that workers without servers had told of whose
-// reports there are not, as their processes died. What they sent afterwards is not in it.
-func (o *Observer) Departed() (up, down uint64) {
+// Departed are the gradients, and the bytes of gradients, of workers without servers that did
+// not report them, as their processes died. Gradients are those that were applied; bytes are
+// those that the workers had told of, and what they sent afterwards is not among them.
+func (o *Observer) Departed() (gradients, up, down uint64) {
 	t := o.crossed.beside(func(w int) bool { return o.crossed[w].reported })
-	return t.up, t.down
+	return o.unreported(), t.up, t.down
+}
+
+// unreported is how many gradients were applied that no report counts.
+func (o *Observer) unreported() (n uint64) {
+	if c := o.conduct; c != nil && c.free {
+		n = uint64(c.made) + c.beyond
+		for _, rep := range o.Reports {
+			n -= min(n, rep.Sent)
+		}
+		return n
+	}
+	if o.servers > 0 || !o.Job.inEpochs() {
+		return 0
+	}
+	made := map[int]uint64{} // a member makes one a step of its epoch
+	for i, m := range o.Members {
+		end := o.Final.Step
+		if i+1 < len(o.Members) {
+			end = o.Members[i+1].Step
+		}
+		for _, w := range m.Workers {
+			made[w] += uint64(max(0, end-m.Step))
+		}
+	}
+	for _, rep := range o.Reports {
+		made[rep.Rank] -= min(made[rep.Rank], rep.Sent)
+	}
+	for _, more := range made {
+		n += more
+	}
+	return n
 }
