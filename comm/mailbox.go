@@ -18,7 +18,7 @@ type Mailbox struct {
 	deadline time.Duration
 
 	mu      sync.Mutex
-	queue   []Frame
+	queue   line
 	waiters []*Receipt
 	fed     []*Receipt // left the waiters, but their frame is not whole yet
 	watched Tag        // what seen waits for
@@ -76,7 +76,7 @@ func (m *Mailbox) PutSince(f Frame, since time.Time) {
 	r := m.first(&f.Header)
 	switch {
 	case r == nil:
-		m.queue = append(m.queue, f)
+		m.queue.add(f)
 		if m.seen != nil && f.Header.Tag == m.watched {
 			m.notice()
 		}
@@ -181,13 +181,7 @@ func (m *Mailbox) Enter(epoch uint32) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	m.epoch = epoch
-	m.queue = slices.DeleteFunc(m.queue, func(f Frame) bool {
-		old := f.Header.Before(epoch)
-		if old {
-			f.Release()
-		}
-		return old
-	})
+	m.queue.releaseIf(func(h *Header) bool { return h.Before(epoch) })
 }
 
 // Gone tells the mailbox that a peer will send no more. Quiet deaths (an
@@ -245,10 +239,7 @@ func (m *Mailbox) Close(err error) {
 		r.done <- delivery{err: err}
 	}
 	m.waiters, m.fed = nil, nil
-	for i := range m.queue {
-		m.queue[i].Release()
-	}
-	m.queue = nil
+	m.queue.releaseIf(func(*Header) bool { return true })
 }
 
 // watch calls seen once, as soon as a frame with the tag is queued, unless
@@ -258,7 +249,7 @@ func (m *Mailbox) watch(tag Tag, seen func()) (forget func()) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	m.watched, m.seen = tag, seen
-	if slices.ContainsFunc(m.queue, func(f Frame) bool { return f.Header.Tag == tag }) {
+	if m.queue.find(func(h *Header) bool { return h.Tag == tag }) >= 0 {
 		m.notice()
 	}
 	return func() {
@@ -276,12 +267,8 @@ func (m *Mailbox) notice() {
 
 // poll takes what is there already. Callers hold mu.
 func (m *Mailbox) poll(from int, tag Tag) (delivery, bool) {
-	for i := range m.queue {
-		if Matches(from, tag, m.queue[i].Header.From, m.queue[i].Header.Tag) {
-			f := m.queue[i]
-			m.queue = slices.Delete(m.queue, i, i+1)
-			return delivery{f: f}, true
-		}
+	if i := m.queue.find(func(h *Header) bool { return Matches(from, tag, h.From, h.Tag) }); i >= 0 {
+		return delivery{f: m.queue.take(i)}, true
 	}
 	switch {
 	case m.closed != nil:

@@ -32,6 +32,7 @@ type conductor struct {
 	quiet   map[int]bool
 	gone    map[int]bool // ended
 	dead    map[int]bool // of them, those that died
+	hear    map[int]int  // who is to be told up to which of their steps they were heard
 	rests   map[int]int  // of those who begin no more steps in this epoch: how many they have made
 }
 
@@ -74,7 +75,7 @@ func (h inEpoch) Send(ctx context.Context, to int, f comm.Frame) error {
 // anew begins with other members, who know of nothing that is under way.
 func (c *conductor) anew() {
 	c.holding, c.keep = false, false
-	c.gone, c.dead, c.rests = map[int]bool{}, map[int]bool{}, map[int]int{}
+	c.gone, c.dead, c.rests, c.hear = map[int]bool{}, map[int]bool{}, map[int]int{}, map[int]int{}
 }
 
 // there is who is conducted: all workers, or those who take part.
@@ -145,6 +146,12 @@ func (c *conductor) tick(ctx context.Context, hd *comm.Header, w tickWord) error
 	if c.door != nil {
 		c.door.steps[from] = w.step
 	}
+	if !c.h.Virtual() && w.step%(j.lead()/2) == 0 {
+		c.hear[from] = w.step
+		if err := c.hears(ctx); err != nil {
+			return err
+		}
+	}
 	made := c.made
 	if !c.free {
 		made = w.step
@@ -172,6 +179,21 @@ func (c *conductor) tick(ctx context.Context, hd *comm.Header, w tickWord) error
 	if (c.over && c.free) || c.stop || mark || due {
 		c.keep = c.keep || due && !c.free && !c.stop
 		return c.hold(ctx)
+	}
+	return nil
+}
+
+// hears tells workers up to which of their steps they were heard, unless evaluations are
+// behind: then workers come to wait for those.
+func (c *conductor) hears(ctx context.Context) error {
+	if len(c.o.parts) > snapshotsAhead && !c.over && !c.o.Reached {
+		return nil
+	}
+	for r, n := range c.hear {
+		delete(c.hear, r)
+		if err := c.say(onHeard.Send(ctx, c.Rank, r, stepsWord{n}, 0)); err != nil {
+			return err
+		}
 	}
 	return nil
 }

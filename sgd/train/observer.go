@@ -261,11 +261,11 @@ func (o *Observer) take(ctx context.Context, h comm.Host, from int, f comm.Frame
 		}
 		o.crossed.hear(&f.Header, m.Up, m.Down)
 		if o.marks[from] = m; m.Bare {
-			return o.snapshot(ctx, h, from, comm.Frame{})
+			return o.shown(ctx, h, from, comm.Frame{})
 		}
 	case OnSnapshot.Tag():
 		defer f.Release()
-		return o.snapshot(ctx, h, from, f)
+		return o.shown(ctx, h, from, f)
 	case onState.Tag():
 		if err := o.stated(from, f); err != nil {
 			return err

@@ -33,6 +33,7 @@ type pace struct {
 	since time.Duration // when leave for the present one was asked for
 	held  bool          // by a hold
 
+	heard   int  // steps, by the observer
 	keepAt  int  // step before which the state is told; 0: none
 	granted bool // after a hold
 	limit   int
@@ -48,7 +49,7 @@ func (p *pace) begin() {
 func (p *pace) from(step int) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	p.begun = step
+	p.begun, p.heard = step, step
 }
 
 // end ends it, once it has answered what it was asked.
@@ -93,8 +94,25 @@ func (p *pace) answer(ctx context.Context, _ comm.Host) error {
 	}
 }
 
-// tick tells the observer of a step made.
+// lead is how many steps a worker may be ahead of what the observer has heard: two
+// evaluations' at the most.
+func (j *Job) lead() int {
+	if j.EvalEvery == 0 {
+		return stepsAhead
+	}
+	return min(stepsAhead, max(4, 2*j.EvalEvery/j.Workers))
+}
+
+// tick tells the observer of a step made, once it has heard of those that are a lead before
+// it.
 func (p *pace) tick(ctx context.Context, steps int, loss float64) error {
+	for lead := p.job.lead(); !p.h.Virtual() && steps-p.heard > lead; {
+		w, _, err := onHeard.Hear(comm.Idle(ctx), p.Rank, p.job.Observer())
+		if err != nil {
+			return err
+		}
+		p.heard = max(p.heard, w.n)
+	}
 	c := p.h.Traffic().Count()
 	return onTick.Send(ctx, p.Rank, p.job.Observer(), tickWord{steps, loss, c.SentBytes[comm.Gradient], c.RecvBytes[comm.Gradient]}, 0)
 }

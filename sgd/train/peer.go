@@ -485,10 +485,7 @@ func (p *Peer) snapshot(ctx context.Context, x Vector, update int, last bool) er
 		Version: update, Samples: s.Samples, Epoch: s.Epoch, Seconds: p.h.Now().Seconds(),
 		Up: c.SentBytes[comm.Gradient], Down: c.RecvBytes[comm.Gradient], Last: last, Bare: p.job.Weightless,
 	}
-	if m.Bare {
-		return p.tellJSON(ctx, onMark, m)
-	}
-	return p.sendSnapshot(ctx, m, x)
+	return p.mark(ctx, m, x)
 }
 
 // checkpoint tells the worker's state and waits until that of all is kept.

@@ -9,16 +9,17 @@ import (
 // What ranks tell the observer, and it them. Bodies of the first five and the last
 // are JSON, a state, parameters or lines; nobody is billed for any of them.
 var (
-	onStart    = Say("start", comm.Report, readNothing)    // observer → all: state to begin from
-	onProgress = Say("progress", comm.Report, readNothing) // lead → observer: Progress
-	onMark     = Say("mark", comm.Report, readNothing)     // any → observer: mark, announces a snapshot
-	OnSnapshot = Say("snapshot", comm.Report, readNothing) // any → observer: parameters
-	onState    = Say("state", comm.Report, readNothing)    // all → observer: state at a checkpoint mark
-	onGo       = Say("go", comm.Report, readNothing)       // observer → who waits: the checkpoint is whole
-	onFinal    = Say("final", comm.Report, readNothing)    // all → observer: RankReport
-	onOrder    = Say("order", comm.Report, readNothing)    // server → observer: lines of the order log
-	onWorker   = Say("worker", comm.Report, readNothing)   // worker → observer: WorkerState
-	onReached  = Say("reached", comm.Report, readNothing)  // observer → who decides where a run stops: it has come to Until
+	onStart    = Say("start", comm.Report, readNothing)         // observer → all: state to begin from
+	onProgress = Say("progress", comm.Report, readNothing)      // lead → observer: Progress
+	onMark     = Say("mark", comm.Report, readNothing)          // any → observer: mark, announces a snapshot
+	OnSnapshot = Say("snapshot", comm.Report, readNothing)      // any → observer: parameters
+	onState    = Say("state", comm.Report, readNothing)         // all → observer: state at a checkpoint mark
+	onGo       = Say("go", comm.Report, readNothing)            // observer → who waits: the checkpoint is whole
+	onFinal    = Say("final", comm.Report, readNothing)         // all → observer: RankReport
+	onOrder    = Say("order", comm.Report, readNothing)         // server → observer: lines of the order log
+	onWorker   = Say("worker", comm.Report, readNothing)        // worker → observer: WorkerState
+	onTaken    = Say("taken", comm.Report, readSteps).Private() // observer → who sent it: the snapshot of an update was evaluated or put aside
+	onReached  = Say("reached", comm.Report, readNothing)       // observer → who decides where a run stops: it has come to Until
 )
 
 // Who is a member of an elastic run; see registrar and member. The observer evaluates beside
@@ -214,14 +215,15 @@ func readSteps(h comm.Header) stepsWord { return stepsWord{int(h.Step)} }
 
 // What the observer says to workers that keep apart, and they to it; see pace.
 var (
-	onTick    = Say("tick", comm.Report, readTick)      // worker → observer: a step is made
-	onCall    = Say("call", comm.Report, readCall)      // observer → worker
-	onBegun   = Say("begun", comm.Report, readSteps)    // worker → observer: how many steps it has begun
-	onLimit   = Say("limit", comm.Report, readSteps)    // observer → worker: how many it may make
-	onQuiet   = Say("quiet", comm.Report, readSteps)    // worker → observer: it has made them
-	onRest    = Say("rest", comm.Report, readSteps)     // observer → worker: all are quiet after so many updates
-	onEnded   = Say("ended", comm.Control, readNothing) // the pace activity → the main one: it has ended
-	onDropped = Say("dropped", comm.Report, readCall)   // worker → observer: nothing is under way from it to one that leaves
+	onTick    = Say("tick", comm.Report, readTick)             // worker → observer: a step is made
+	onCall    = Say("call", comm.Report, readCall)             // observer → worker
+	onBegun   = Say("begun", comm.Report, readSteps)           // worker → observer: how many steps it has begun
+	onLimit   = Say("limit", comm.Report, readSteps)           // observer → worker: how many it may make
+	onHeard   = Say("heard", comm.Report, readSteps).Private() // observer → worker: it has heard of so many of its steps
+	onQuiet   = Say("quiet", comm.Report, readSteps)           // worker → observer: it has made them
+	onRest    = Say("rest", comm.Report, readSteps)            // observer → worker: all are quiet after so many updates
+	onEnded   = Say("ended", comm.Control, readNothing)        // the pace activity → the main one: it has ended
+	onDropped = Say("dropped", comm.Report, readCall)          // worker → observer: nothing is under way from it to one that leaves
 	// In epochs of membership.
 	onRests  = Say("rests", comm.Report, readSteps)  // worker → observer: it has made so many steps, and makes no more in this epoch
 	onBehind = Say("behind", comm.Report, readSteps) // first worker → observer: all have come to that boundary

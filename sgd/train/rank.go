@@ -28,7 +28,8 @@ type Rank struct {
 	passCtx  context.Context // of it
 	gradwork comm.Work
 
-	lead progressMeter // of the rank that leads; see Report
+	lead  progressMeter // of the rank that leads; see Report
+	ahead ahead
 
 	member *member // of an elastic run; nil: of another one
 	again  bool    // it goes on in another epoch of membership

@@ -55,9 +55,9 @@ func (r *reducer) snapshot(ctx context.Context, last bool) error {
 	up, down := r.bytes()
 	m := mark{Version: r.step, Samples: p.Samples, Epoch: p.Epoch, Seconds: r.h.Now().Seconds(), Up: up, Down: down, Last: last}
 	if m.Bare = r.rank > 0 || r.job.Weightless; m.Bare {
-		return r.tellJSON(ctx, onMark, m)
+		return r.mark(ctx, m, Vector{})
 	}
-	return r.sendSnapshot(ctx, m, r.common.opt.avg.shown(r.common.params))
+	return r.mark(ctx, m, r.common.opt.avg.shown(r.common.params))
 }
 
 // Final implements Part.

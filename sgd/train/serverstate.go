@@ -40,9 +40,9 @@ func (s *server) snapshot(ctx context.Context, last bool) error {
 	p := s.job.progress(s.core.Version(), s.core.Taken()*s.job.perPush())
 	m := mark{Shard: s.id, Version: s.core.Version(), Samples: p.Samples, Epoch: p.Epoch, Seconds: s.h.Now().Seconds(), Up: up, Down: down, Last: last, Bare: s.job.Weightless}
 	if m.Bare {
-		return s.tellJSON(ctx, onMark, m)
+		return s.mark(ctx, m, Vector{})
 	}
-	return s.sendSnapshot(ctx, m, s.store.opt.avg.shown(s.store.params))
+	return s.mark(ctx, m, s.store.opt.avg.shown(s.store.params))
 }
 
 // Final implements Part.

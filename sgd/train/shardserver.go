@@ -170,7 +170,7 @@ type Shown struct {
 // Show tells the observer the shard's parameters, to be evaluated.
 func (s *ShardServer) Show(ctx context.Context, of Shown) error {
 	up, down := s.bytes()
-	return s.sendSnapshot(ctx, mark{
+	return s.mark(ctx, mark{
 		Shard: s.id, Version: of.Version, Samples: of.Samples, Epoch: float64(of.Samples) / float64(s.job.Data.Train.Len()),
 		Seconds: s.h.Now().Seconds(), Up: up, Down: down, Last: of.Last,
 	}, s.x)

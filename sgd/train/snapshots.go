@@ -25,6 +25,23 @@ type evalParts struct {
 	wanted []int        // who is to, where workers come and go; nil: all who are there
 }
 
+// shown takes a snapshot, and tells the rank that it is taken.
+func (o *Observer) shown(ctx context.Context, h comm.Host, from int, f comm.Frame) error {
+	m := o.marks[from]
+	if err := o.snapshot(ctx, h, from, f); err != nil || h.Virtual() {
+		return err
+	}
+	if !m.Last {
+		if err := onTaken.Send(ctx, o.rank, from, stepsWord{m.Version}, 0); err != nil && !isGone(err) {
+			return err
+		}
+	}
+	if o.conduct != nil {
+		return o.conduct.hears(ctx)
+	}
+	return nil
+}
+
 // snapshot takes a shard's parameters; the evaluation is made once all shards
 // are there, and without servers the counts of all workers. They reach a version
 // at different instants: time is that of the latest.

@@ -3,6 +3,8 @@ package train
 import (
 	"context"
 	"encoding/json"
+	"slices"
+	"sync"
 
 	"github.com/gradlab/gradlab/comm"
 	"github.com/gradlab/gradlab/internal/f32"
@@ -18,6 +20,54 @@ func (r *Rank) tellJSON(ctx context.Context, on Channel[Nothing], v any) error {
 	buf := comm.NewBuffer(len(b))
 	copy(buf.B, b)
 	return on.Carry(ctx, r, r.job.Observer(), Nothing{}, 0, buf)
+}
+
+// A rank may be ahead of the observer, which evaluates while the rank goes on, by so many
+// snapshots and so many steps, on a real clock: what it tells waits in memory. On the virtual
+// clock the observer takes no time.
+const (
+	snapshotsAhead = 4
+	stepsAhead     = 1024
+)
+
+// ahead are the snapshots that the observer has yet to take. A rank may tell of them in two
+// activities.
+type ahead struct {
+	mu       sync.Mutex
+	versions []int
+}
+
+// count is how many there are, once those up to a version are taken.
+func (a *ahead) count(taken int) int {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	a.versions = slices.DeleteFunc(a.versions, func(v int) bool { return v <= taken })
+	return len(a.versions)
+}
+
+func (a *ahead) add(version int) {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	a.versions = append(a.versions, version)
+}
+
+// mark tells the observer of an update to evaluate, once it has taken earlier ones, and
+// unless the mark is bare, sends parameters.
+func (r *Rank) mark(ctx context.Context, m mark, params Vector) error {
+	if !r.h.Virtual() && !m.Last {
+		for taken := -1; r.ahead.count(taken) >= snapshotsAhead; {
+			w, _, err := onTaken.Hear(comm.Idle(ctx), r, r.job.Observer())
+			if err != nil {
+				return err
+			}
+			taken = w.n
+		}
+		r.ahead.add(m.Version)
+	}
+	if m.Bare {
+		return r.tellJSON(ctx, onMark, m)
+	}
+	return r.sendSnapshot(ctx, m, params)
 }
 
 // sendSnapshot announces and sends parameters. They may be shared with the
