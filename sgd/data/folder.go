@@ -1,6 +1,7 @@
 package data
 
 import (
+	"cmp"
 	"fmt"
 	"path"
 	"slices"
@@ -15,8 +16,8 @@ import (
 //	…/val/<class>/…/picture      or validation, valid, test
 //
 // The pictures of val may also lie in one heap, as in Tiny ImageNet and
-// ImageNet, if a text beside them (val_annotations.txt, LOC_val_solution.csv)
-// begins its lines with picture and class. Where there is a val, test is left
+// ImageNet, if there is a text with their classes: see labelTexts. Where a picture lies
+// in the folder of a class no text counts. Where there is a val, test is left
 // alone: those sets publish no labels for it. Classes are numbered by name,
 // samples ordered by path. The tars of ILSVRC and the shards of a WebDataset are
 // such folders too: see splits and tarScan.
@@ -66,7 +67,10 @@ func (t *tree) splits() (out [3][]labelled) {
 			}
 		}
 	}
-	if len(out[0])+len(out[1])+len(out[2]) > 0 {
+	if n := len(out[0]) + len(out[1]) + len(out[2]); n > 0 {
+		if n < len(list) {
+			t.left.add("pictures in no folder of a split", len(list)-n)
+		}
 		return out
 	}
 next:
@@ -105,18 +109,28 @@ func (t *tree) imageFolder(share float64) (parts [2][]labelled, classes []string
 	train, test := splits[trainSplit], splits[valSplit]
 	if len(test) == 0 {
 		test = splits[testSplit]
+	} else if n := len(splits[testSplit]); n > 0 {
+		t.left.add("pictures of a test split, as there is one for validation", n)
 	}
 	if len(train) == 0 || len(test) == 0 {
-		return parts, nil, t.andLinks(fmt.Errorf("%s: no pictures under both train/ and val/ (or test/): %d and %d of %d; data=pictures(path=…) holds a share of each class back for testing", t.root, len(train), len(test), len(t.files)))
+		return parts, nil, t.andLeftOut(fmt.Errorf("%s: no pictures under both train/ and val/ (or test/): %d and %d of %d; %s; data=pictures(path=…) holds a share of each class back for testing",
+			t.at, len(train), len(test), len(t.of(imageKind)), lookedFor))
+	}
+	if err := t.unpackedBeside(train, test); err != nil {
+		return parts, nil, err
 	}
 	for _, l := range train {
 		classes = append(classes, classOf(l.rel))
 	}
 	slices.Sort(classes)
 	classes = slices.Compact(classes)
-	given, err := t.labels(test, classes)
-	if err != nil {
-		return parts, nil, err
+	folder := known(classes)
+	heap := !slices.ContainsFunc(test, func(l labelled) bool { return folder[classOf(l.rel)] })
+	given := map[string]string{}
+	if heap || slices.ContainsFunc(test, func(l labelled) bool { return classOf(l.rel) == "" }) {
+		if given, err = t.labels(test, classes); err != nil {
+			return parts, nil, err
+		}
 	}
 	if train[0].class != "" {
 		classes = numbered(classes)
@@ -127,15 +141,16 @@ func (t *tree) imageFolder(share float64) (parts [2][]labelled, classes []string
 	}
 	for p, list := range [][]labelled{train, test} {
 		for i, l := range list {
-			if c, ok := given[stem(l.rel)]; ok && p == 1 && l.from != "" && classOf(l.rel) == "" && splitOf(path.Base(path.Dir(l.name))) < 0 {
+			if c, ok := given[stem(l.rel)]; ok && p == 1 && heap && l.from != "" && classOf(l.rel) == "" && splitOf(path.Base(path.Dir(l.name))) < 0 {
 				list[i].rel = c + "/" + l.rel // as if it lay in its class's folder
 			}
 		}
-		slices.SortStableFunc(list, func(a, b labelled) int { return strings.Compare(a.rel, b.rel) })
-		list = slices.CompactFunc(list, func(a, b labelled) bool { return a.rel == b.rel })
+		slices.SortStableFunc(list, func(a, b labelled) int {
+			return cmp.Or(strings.Compare(a.rel, b.rel), strings.Compare(a.path(), b.path()))
+		})
 		for i := range list {
 			c := classOf(list[i].rel)
-			if g, ok := given[stem(list[i].rel)]; ok && p == 1 && list[i].class == "" {
+			if g, ok := given[stem(list[i].rel)]; ok && p == 1 && list[i].class == "" && (c == "" || heap && !folder[c]) {
 				c = g
 			}
 			y, ok := class[c]
@@ -149,9 +164,35 @@ func (t *tree) imageFolder(share float64) (parts [2][]labelled, classes []string
 	return parts, classes, nil
 }
 
+// unpackedBeside refuses pictures of an archive that are there unpacked too: nothing says
+// whether they are copies.
+func (t *tree) unpackedBeside(parts ...[]labelled) error {
+	all := slices.Concat(parts...)
+	if !slices.ContainsFunc(all, func(l labelled) bool { return l.from != "" }) {
+		return nil
+	}
+	loose := map[string]bool{}
+	for _, l := range all {
+		if l.from == "" {
+			loose[l.name] = true
+		}
+	}
+	for _, l := range all {
+		if l.from == "" {
+			continue
+		}
+		for _, dir := range []string{path.Dir(l.from), stemOf(l.from)} {
+			if at := path.Join(dir, l.name); loose[at] {
+				return fmt.Errorf("%s: %s holds %s, which lies unpacked beside it as %s; take one of them away, or move it to a folder of its own", t.at, l.from, l.name, at)
+			}
+		}
+	}
+	return nil
+}
+
 // unlabelled says what is wrong with a picture whose class is not known.
 func unlabelled(class string, classes int, official bool) error {
-	err := fmt.Errorf("no class for it: %q is none of the %d under train/", class, classes)
+	err := fmt.Errorf("no class for it: %q is none of the %d under train/, and none of the texts that are read of pictures in a heap (%s) gives it one", class, classes, strings.Join(labelTexts, ", "))
 	if official {
 		err = fmt.Errorf("%w; put ILSVRC2012_devkit_t12.tar.gz or LOC_val_solution.csv beside the pictures, either has the labels", err)
 	}
