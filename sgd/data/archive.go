@@ -116,7 +116,7 @@ func (m *members) unzip(z *zip.File, e file) error {
 	link := z.Mode()&fs.ModeSymlink != 0
 	switch {
 	case !link && !z.Mode().IsRegular():
-		m.left.add("no files: devices, pipes and the like", 1)
+		m.left.add("that are devices, pipes or the like", 1)
 		return nil
 	case !link && hasImageName(e.name):
 		return m.add(e)

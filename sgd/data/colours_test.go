@@ -33,9 +33,8 @@ func pixels(img image.Image) []byte {
 	return out
 }
 
-// likePIL fails where a picture of an archive that testdata/pictures.py wrote has other
-// pixels than PIL's: at all, but for JPEGs, whose colours PIL interpolates.
-func likePIL(t *testing.T, archive string) {
+// archived is the files of a zip by name.
+func archived(t testing.TB, archive string) map[string][]byte {
 	t.Helper()
 	z, err := zip.OpenReader(archive)
 	if err != nil {
@@ -53,6 +52,14 @@ func likePIL(t *testing.T, archive string) {
 		}
 		r.Close()
 	}
+	return content
+}
+
+// likePIL fails where a picture of an archive that testdata/pictures.py wrote has other
+// pixels than PIL's: at all, but for JPEGs, whose colours PIL interpolates.
+func likePIL(t *testing.T, archive string) {
+	t.Helper()
+	content := archived(t, archive)
 	tried := 0
 	for name, want := range content {
 		name, ok := strings.CutSuffix(name, ".rgb")
@@ -174,10 +181,13 @@ func TestFormsOfPictures(t *testing.T) {
 	tif := encode(func(w io.Writer, m image.Image) error { return tiff.Encode(w, m, nil) })
 	flat := encode(func(w io.Writer, m image.Image) error { return gif.Encode(w, m, nil) })
 	jpg := jpegBytes(uniform(8, 8, grey), 90)
-	files := []entry{{"set/a/0.png", shade(0)}, {"set/a/1.gif", flat}, {"set/a/2.TIF", tif}, {"set/a/3.tiff", tif}, {"set/a/4.jfif", jpg}, {"set/a/5.jpe", jpg},
+	files := []entry{{"set/a/0.png", shade(0)}, {"set/a/1.gif", flat}, {"set/a/2.TIF", tif}, {"set/a/3.tiff", tif}, {"set/a/4.jfif",
+		jpg}, {"set/a/5.jpe", jpg},
 		{"set/b/6.bmp", encode(bmp.Encode)}, {"set/b/7.webp", webpBytes(8, 8, grey)}, {"set/b/8", flat}, {"set/b/9.dat", tif},
-		{"set/b/10.avif", []byte("\x00\x00\x00\x1cftypavif")}, {"set/b/11.pgm", []byte("P5 1 1 255 x")}, {"set/b/12.PGM", []byte("P5 1 1 255 x")}, {"set/notes", []byte("words")}}
-	for what, dir := range map[string]string{"folder": put(t, files...), "tar": put(t, entry{"set", tarBytes(files...)}), "zip": put(t, entry{"set", zipBytes(files...)})} {
+		{"set/b/10.avif", []byte("\x00\x00\x00\x1cftypavif")}, {"set/b/11.pgm", []byte("P5 1 1 255 x")}, {"set/b/12.PGM",
+			[]byte("P5 1 1 255 x")}, {"set/notes", []byte("words")}}
+	for what, dir := range map[string]string{"folder": put(t, files...), "tar": put(t, entry{"set", tarBytes(files...)}), "zip": put(t,
+		entry{"set", zipBytes(files...)})} {
 		ds := open(t, "pictures(path=set,size=8)", Options{Dir: dir})
 		if n := ds.Train.Len() + ds.Test.Len(); n != 10 || !strings.HasSuffix(ds.Note, "files left out: 2 .pgm, 1 .avif, 1 without an ending") {
 			t.Errorf("%s: %d pictures, %q", what, n, ds.Note)
@@ -186,7 +196,25 @@ func TestFormsOfPictures(t *testing.T) {
 		batch(t, ds.Test, 0, ds.Test.Len())
 	}
 	_, err := Open("pictures(path=set,size=8)", Options{Dir: put(t, entry{"set", tarBytes(files[10:]...)})})
-	refused(t, err, []string{"set: 0 pictures; looked for JPEG, PNG, WebP, GIF, BMP and TIFF", "shards of a WebDataset", "files left out: 2 .pgm, 1 .avif, 1 without an ending"})
-	_, err = Open("imagenet(size=8)", Options{Dir: put(t, entry{"imagenet/train/a/0.png", shade(1)}, entry{"imagenet/val/a/0.heic", []byte("heic")})})
+	refused(t, err, []string{"set: 0 pictures; looked for JPEG, PNG, WebP, GIF, BMP and TIFF", "shards of a WebDataset",
+		"files left out: 2 .pgm, 1 .avif, 1 without an ending"})
+	_, err = Open("imagenet(size=8)", Options{Dir: put(t, entry{"imagenet/train/a/0.png", shade(1)}, entry{"imagenet/val/a/0.heic",
+		[]byte("heic")})})
 	refused(t, err, []string{"no pictures under both", "looked for", "1 .heic"})
+}
+
+// FuzzPicture: whatever bytes come, they are decoded or refused, and memory is bounded by
+// what so many bytes can hold.
+func FuzzPicture(f *testing.F) {
+	for name, b := range archived(f, filepath.Join("testdata", "pictures.zip")) {
+		if !strings.HasSuffix(name, ".rgb") {
+			f.Add(b)
+		}
+	}
+	f.Fuzz(func(t *testing.T, b []byte) {
+		img, err := decodeImage(b)
+		if err == nil && !plausible(img.Bounds().Dx(), img.Bounds().Dy(), len(b)) {
+			t.Fatalf("%v of %d bytes", img.Bounds(), len(b))
+		}
+	})
 }

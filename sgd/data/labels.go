@@ -3,6 +3,7 @@ package data
 import (
 	_ "embed"
 	"fmt"
+	"maps"
 	"slices"
 	"strconv"
 	"strings"
@@ -50,7 +51,8 @@ func (t *tree) labels(test []labelled, classes []string) (map[string]string, err
 			case len(w) >= 2:
 				name := stem(w[0])
 				if was, ok := of[name]; ok && was != w[1] && is[name] {
-					return nil, t.wrap(f.path(), fmt.Errorf("line %d: %.40q is of class %.40q, and of class %.40q in an earlier line", line, name, w[1], was))
+					err := fmt.Errorf("line %d: %.40q is of class %.40q, and of class %.40q in an earlier line", line, name, w[1], was)
+					return nil, t.wrap(f.path(), err)
 				}
 				of[name] = w[1]
 				pairs = true
@@ -64,7 +66,8 @@ func (t *tree) labels(test []labelled, classes []string) (map[string]string, err
 			}
 		}
 		indexed(of, test, classes)
-		for name, c := range of {
+		for _, name := range slices.Sorted(maps.Keys(of)) {
+			c := of[name]
 			if was, ok := out[name]; ok && was != c && is[name] {
 				return nil, fmt.Errorf("%s: two classes for %s: %.40q by %s, %.40q by %s", t.at, name, was, from[name], c, f.path())
 			}

@@ -9,10 +9,12 @@ import (
 // The folder of a class decides, whatever texts lie beside it, in folders and in tars.
 func TestTextsDoNotRelabelClassFolders(t *testing.T) {
 	t.Parallel()
-	files := []entry{{"set/train/cat/0.png", shade(0)}, {"set/train/dog/1.png", shade(1)}, {"set/val/cat/2.png", shade(2)}, {"set/val/dog/3.png", shade(3)}}
+	files := []entry{{"set/train/cat/0.png", shade(0)}, {"set/train/dog/1.png", shade(1)}, {"set/val/cat/2.png", shade(2)},
+		{"set/val/dog/3.png", shade(3)}}
 	want := open(t, "pictures(path=set,size=8)", Options{Dir: put(t, files...)})
 	wrong := []byte("file,class,score\n2.png,dog,0.9\n3.png,cat,0.9\n")
-	for _, name := range []string{"val_predictions.csv", "eval.txt", "val.txt", "val/val_annotations.txt", "LOC_val_solution.csv", "interval.csv", "ILSVRC2012_validation_ground_truth.txt"} {
+	for _, name := range []string{"val_predictions.csv", "eval.txt", "val.txt", "val/val_annotations.txt", "LOC_val_solution.csv",
+		"interval.csv", "ILSVRC2012_validation_ground_truth.txt"} {
 		with := append(slices.Clone(files), entry{"set/" + name, wrong})
 		sameSet(t, name, open(t, "pictures(path=set,size=8)", Options{Dir: put(t, with...)}), want)
 		sameSet(t, name+" in a tar", open(t, "pictures(path=set.tar,size=8)", Options{Dir: put(t, entry{"set.tar", tarBytes(with...)})}), want)
@@ -23,7 +25,8 @@ func TestTextsDoNotRelabelClassFolders(t *testing.T) {
 // text of another name gives none, and texts that differ are refused.
 func TestTextsOfHeaps(t *testing.T) {
 	t.Parallel()
-	files := []entry{{"set/train/cat/0.png", shade(0)}, {"set/train/dog/1.png", shade(1)}, {"set/val/images/2.png", shade(2)}, {"set/val/images/3.png", shade(3)}}
+	files := []entry{{"set/train/cat/0.png", shade(0)}, {"set/train/dog/1.png", shade(1)}, {"set/val/images/2.png", shade(2)},
+		{"set/val/images/3.png", shade(3)}}
 	with := func(more ...entry) string { return put(t, append(slices.Clone(files), more...)...) }
 	right, wrong := []byte("2.png cat\n3.png dog\n"), []byte("2.png\tdog\n3.png\tcat\n")
 	var hash []uint64
@@ -31,9 +34,12 @@ func TestTextsOfHeaps(t *testing.T) {
 		name string
 		body []byte
 		want []int32
-	}{{"val_annotations.txt", right, []int32{0, 1}}, {"VAL.txt", append([]byte("\ufeff"), right...), []int32{0, 1}}, {"val.txt", []byte("2.png 0\n3.png 1\n"), []int32{0, 1}},
-		{"LOC_val_solution.csv", []byte("ImageId,PredictionString\n2,cat 1 2 3 4\n3,dog 1 2 3 4\n"), []int32{0, 1}}, {"val_annotations.txt", wrong, []int32{1, 0}}} {
-		ds := open(t, "pictures(path=set,size=8)", Options{Dir: with(entry{"set/val/" + c.name, c.body}, entry{"set/val_predictions.csv", wrong})})
+	}{{"val_annotations.txt", right, []int32{0, 1}}, {"VAL.txt", append([]byte("\ufeff"), right...), []int32{0, 1}}, {"val.txt",
+		[]byte("2.png 0\n3.png 1\n"), []int32{0, 1}},
+		{"LOC_val_solution.csv", []byte("ImageId,PredictionString\n2,cat 1 2 3 4\n3,dog 1 2 3 4\n"), []int32{0, 1}},
+		{"val_annotations.txt", wrong, []int32{1, 0}}} {
+		ds := open(t, "pictures(path=set,size=8)", Options{Dir: with(entry{"set/val/" + c.name, c.body}, entry{"set/val_predictions.csv",
+			wrong})})
 		got := seen(t, ds.Test)
 		var order []float32
 		for x := range got {
@@ -54,12 +60,16 @@ func TestTextsOfHeaps(t *testing.T) {
 		want []string
 		dir  string
 	}{
-		"no text":     {[]string{"2.png: no class for it", "val_annotations.txt, LOC_val_solution.csv, val.txt"}, with(entry{"set/val_labels.csv", right})},
-		"two texts":   {[]string{"two classes for 2", `"cat" by val.txt`, `"dog" by val/val_annotations.txt`}, with(entry{"set/val.txt", right}, entry{"set/val/val_annotations.txt", wrong})},
-		"twice in it": {[]string{"val.txt: line 3", `"2" is of class "dog", and of class "cat"`}, with(entry{"set/val.txt", append(slices.Clone(right), "2.png dog\n"...)})},
-		"part of it":  {[]string{"3.png: no class for it"}, with(entry{"set/val.txt", []byte("2.png cat\n")})},
+		"no text": {[]string{"2.png: no class for it", "val_annotations.txt, LOC_val_solution.csv, val.txt"},
+			with(entry{"set/val_labels.csv", right})},
+		"two texts": {[]string{"two classes for 2", `"cat" by val.txt`, `"dog" by val/val_annotations.txt`}, with(entry{"set/val.txt",
+			right}, entry{"set/val/val_annotations.txt", wrong})},
+		"twice in it": {[]string{"val.txt: line 3", `"2" is of class "dog", and of class "cat"`}, with(entry{"set/val.txt",
+			append(slices.Clone(right), "2.png dog\n"...)})},
+		"part of it": {[]string{"3.png: no class for it"}, with(entry{"set/val.txt", []byte("2.png cat\n")})},
 		"a folder that is no class": {[]string{"4.png: no class for it", `"fox"`},
-			with(entry{"set/val/cat/5.png", shade(5)}, entry{"set/val/fox/4.png", shade(4)}, entry{"set/val.txt", []byte("2 cat\n3 dog\n4 dog\n5 dog\n")})},
+			with(entry{"set/val/cat/5.png", shade(5)}, entry{"set/val/fox/4.png", shade(4)}, entry{"set/val.txt",
+				[]byte("2 cat\n3 dog\n4 dog\n5 dog\n")})},
 	} {
 		_, err := Open("pictures(path=set,size=8)", Options{Dir: c.dir})
 		if err == nil {

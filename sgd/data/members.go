@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"io"
 	"io/fs"
+	"maps"
 	"path"
 	"slices"
 	"strings"
@@ -115,8 +116,8 @@ func symbolic(name, to string) string {
 
 // Errors of links.
 var (
-	errOutside = errors.New("links out of their archive")
-	errNothing = errors.New("links to nothing that is read of their archive")
+	errOutside = errors.New("linked to outside their archive")
+	errNothing = errors.New("linked to nothing that is read of their archive")
 )
 
 // resolve follows the links on the way to a path.
@@ -142,19 +143,10 @@ func (m *members) resolve(p string) (string, error) {
 	return "", errNothing
 }
 
-// follow adds the files that links lead to, under the names of the links. Of links to
-// folders those are followed that are in a folder too: to a split, to a class below one
-// and, where there is no split, at the top. A folder is followed once.
+// follow adds the files that links lead to, under the names of the links.
 func (m *members) follow() error {
-	divided := slices.ContainsFunc(m.files, func(f file) bool { return below(f.name) >= 0 })
-	var folders [][2]string
-	var names []string
-	for name := range m.links {
-		names = append(names, name)
-		divided = divided || splitOf(path.Base(name)) >= 0
-	}
-	slices.Sort(names)
-	for _, name := range names {
+	var folders [][2]string // links to what is no file, by name, and where they lead to
+	for _, name := range slices.Sorted(maps.Keys(m.links)) {
 		if isHidden(name) {
 			continue
 		}
@@ -163,39 +155,48 @@ func (m *members) follow() error {
 			m.left.add(err.Error(), 1)
 			continue
 		}
-		i, ok := m.at[to]
-		if !ok {
+		if _, ok := m.at[to]; !ok {
 			folders = append(folders, [2]string{name, to})
-			continue
-		}
-		f := m.files[i]
-		f.name = name
-		if text, ok := m.text[to]; ok {
-			m.text[name] = text
-		}
-		if err := m.put(f); err != nil {
+		} else if err := m.copy(name, to); err != nil {
 			return err
 		}
 	}
 	if len(folders) == 0 {
 		return nil
 	}
-	order := make([]string, 0, len(m.at))
-	for name := range m.at {
-		order = append(order, name)
+	return m.followFolders(folders)
+}
+
+// copy adds a member under another name.
+func (m *members) copy(name, of string) error {
+	f := m.files[m.at[of]]
+	f.name = name
+	if text, ok := m.text[of]; ok {
+		m.text[name] = text
 	}
-	slices.Sort(order)
+	return m.put(f)
+}
+
+// followFolders adds the files of folders that links lead to, each folder once. Those links
+// are followed that are in a folder too: to a split, to a class below one and, where there
+// is no split, at the top.
+func (m *members) followFolders(links [][2]string) error {
+	divided := slices.ContainsFunc(m.files, func(f file) bool { return below(f.name) >= 0 }) ||
+		slices.ContainsFunc(links, func(l [2]string) bool { return splitOf(path.Base(l[0])) >= 0 })
+	wanted := func(name string) bool {
+		return splitOf(path.Base(name)) >= 0 || splitOf(path.Base(path.Dir(name))) >= 0 || !divided && strings.Count(name, "/") <= 1
+	}
+	order := slices.Sorted(maps.Keys(m.at))
 	been := map[string]bool{}
-	for _, l := range folders {
+	for _, l := range links {
 		name, to := l[0], l[1]
 		first, _ := slices.BinarySearch(order, to+"/")
 		switch {
-		case first == len(order) || !strings.HasPrefix(order[first], to+"/"):
+		case to != "." && (first == len(order) || !strings.HasPrefix(order[first], to+"/")):
 			m.left.add(errNothing.Error(), 1)
 			continue
-		case been[to] || to == "." || name == to || strings.HasPrefix(name, to+"/"),
-			splitOf(path.Base(name)) < 0 && splitOf(path.Base(path.Dir(name))) < 0 && (divided || strings.Count(name, "/") > 1):
-			m.left.add("links to folders that are no split and no class, or are there already", 1)
+		case to == "." || strings.HasPrefix(name+"/", to+"/") || been[to] || !wanted(name):
+			m.left.add("linked to folders that are no split and no class, or are there already", 1)
 			continue
 		}
 		been[to] = true
@@ -207,12 +208,7 @@ func (m *members) follow() error {
 			if isHidden(rest) {
 				continue
 			}
-			f := m.files[m.at[was]]
-			f.name = name + "/" + rest
-			if text, ok := m.text[was]; ok {
-				m.text[f.name] = text
-			}
-			if err := m.put(f); err != nil {
+			if err := m.copy(name+"/"+rest, was); err != nil {
 				return err
 			}
 		}
@@ -262,7 +258,7 @@ func (m *members) unread(f file) {
 	case f.kind == otherKind:
 		m.left.ending(f.name)
 	default:
-		m.left.add("archives within an archive", 1)
+		m.left.add("that are archives within an archive", 1)
 	}
 }
 

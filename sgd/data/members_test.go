@@ -104,7 +104,8 @@ func TestArchivesAreTheFoldersTheyUnpackTo(t *testing.T) {
 	file := func(name string, i int) member { return member{entry: entry{name, shade(i)}} }
 	soft := func(name, to string) member { return member{entry: entry{name: name}, link: tar.TypeSymlink, to: to} }
 	hard := func(name, to string) member { return member{entry: entry{name: name}, link: tar.TypeLink, to: to} }
-	plain := []member{file("set/train/cat/0.png", 0), file("set/train/cat/1.png", 1), file("set/train/dog/2.png", 2), file("set/train/dog/3.png", 3),
+	plain := []member{file("set/train/cat/0.png", 0), file("set/train/cat/1.png", 1), file("set/train/dog/2.png", 2),
+		file("set/train/dog/3.png", 3),
 		file("set/val/cat/4.png", 4), file("set/val/dog/5.png", 5)}
 	for what, c := range map[string]struct {
 		in          []member
@@ -113,17 +114,24 @@ func TestArchivesAreTheFoldersTheyUnpackTo(t *testing.T) {
 		notes       []string // of archives
 	}{
 		"plain": {plain, 4, 2, 2, nil},
-		"hidden": {append(slices.Clone(plain), file("set/train/.ipynb_checkpoints/0-checkpoint.png", 9), file("set/val/.ipynb_checkpoints/4-checkpoint.png", 9),
+		"hidden": {append(slices.Clone(plain), file("set/train/.ipynb_checkpoints/0-checkpoint.png", 9),
+			file("set/val/.ipynb_checkpoints/4-checkpoint.png", 9),
 			file("set/train/cat/._0.png", 9), file("set/.DS_Store", 9)), 4, 2, 2, []string{"4 hidden in an archive"}},
-		"links to files": {append(slices.Clone(plain), hard("set/train/cat/6.png", "set/train/cat/0.png"), soft("set/train/dog/7.png", "../dog/2.png"),
-			soft("set/train/dog/8.png", "7.png"), file("set/.pool/a", 30), soft("set/val/dog/9.png", "../../.pool/a")), 7, 3, 2, []string{"1 hidden in an archive"}},
-		"links to folders": {append(slices.Clone(plain[:4]), file("set/far/x/10.png", 10), soft("set/train/fox", "../far/x"), file("set/held/cat/11.png", 11), soft("set/val", "held"),
+		"links to files": {append(slices.Clone(plain), hard("set/train/cat/6.png", "set/train/cat/0.png"), soft("set/train/dog/7.png",
+			"../dog/2.png"),
+			soft("set/train/dog/8.png", "7.png"), file("set/.pool/a", 30), soft("set/val/dog/9.png", "../../.pool/a")), 7, 3, 2,
+			[]string{"1 hidden in an archive"}},
+		"links to folders": {append(slices.Clone(plain[:4]), file("set/far/x/10.png", 10), soft("set/train/fox", "../far/x"),
+			file("set/held/cat/11.png", 11), soft("set/val", "held"),
 			soft("set/train/wolf", "../far/x"), soft("set/train/here", ".."), soft("set/spare", "far")), 5, 1, 3,
-			[]string{"3 links to folders that are no split and no class, or are there already", "2 pictures in no folder of a split"}},
-		"links astray": {append(slices.Clone(plain), soft("set/train/cat/6.png", "/etc/passwd"), soft("set/train/cat/7.png", "../../../../x.png"), soft("set/train/cat/8.png", "none.png"),
-			soft("set/train/cat/9.png", "9.png")), 4, 2, 2, []string{"2 links out of their archive", "2 links to nothing that is read of their archive"}},
-		"twice":       {append(slices.Clone(plain), file("set/train/cat/0.png", 40)), 4, 2, 2, []string{"1 named twice in an archive"}},
-		"other files": {append(slices.Clone(plain), member{entry: entry{"set/train/cat/0.avif", []byte("....ftypavif")}}, member{entry: entry{"set/README", []byte("words")}}), 4, 2, 2, []string{"1 .avif", "1 without an ending"}},
+			[]string{"3 linked to folders that are no split and no class, or are there already", "2 in no folder of a split"}},
+		"links astray": {append(slices.Clone(plain), soft("set/train/cat/6.png", "/etc/passwd"), soft("set/train/cat/7.png",
+			"../../../../x.png"), soft("set/train/cat/8.png", "none.png"),
+			soft("set/train/cat/9.png", "9.png")), 4, 2, 2, []string{"2 linked to outside their archive",
+			"2 linked to nothing that is read of their archive"}},
+		"twice": {append(slices.Clone(plain), file("set/train/cat/0.png", 40)), 4, 2, 2, []string{"1 named twice in an archive"}},
+		"other files": {append(slices.Clone(plain), member{entry: entry{"set/train/cat/0.avif", []byte("....ftypavif")}},
+			member{entry: entry{"set/README", []byte("words")}}), 4, 2, 2, []string{"1 .avif", "1 without an ending"}},
 	} {
 		want := open(t, "pictures(path=imagenet,size=8)", Options{Dir: unpacked(t, "imagenet", c.in...)})
 		if want.Train.Len() != c.train || want.Test.Len() != c.test || want.Train.Classes() != c.classes {
@@ -155,7 +163,8 @@ func TestArchivesAreTheFoldersTheyUnpackTo(t *testing.T) {
 func TestLinksOfClassesInAnArchive(t *testing.T) {
 	t.Parallel()
 	file := func(name string, i int) member { return member{entry: entry{name, shade(i)}} }
-	in := []member{file("a/0.png", 0), file("a/1.png", 1), file(".b/2.png", 2), file(".b/3.png", 3), {entry: entry{name: "b"}, link: tar.TypeSymlink, to: ".b"}}
+	in := []member{file("a/0.png", 0), file("a/1.png", 1), file(".b/2.png", 2), file(".b/3.png", 3), {entry: entry{name: "b"},
+		link: tar.TypeSymlink, to: ".b"}}
 	want := open(t, "pictures(path=set,size=8,test=0.5)", Options{Dir: unpacked(t, "set", in...)})
 	sameSet(t, "tar", open(t, "pictures(path=set,size=8,test=0.5)", Options{Dir: put(t, entry{"set", tarOf(t, in...)})}), want)
 }
@@ -163,13 +172,15 @@ func TestLinksOfClassesInAnArchive(t *testing.T) {
 // Names are those that they are unpacked under, whatever bytes are in them.
 func TestNamesOfMembers(t *testing.T) {
 	t.Parallel()
-	for name, want := range map[string]string{"./a/b.png": "a/b.png", "/a//b.png": "a/b.png", "a/../b.png": "", "../b.png": "", "": "", "./": "", "caf\xe9/1.png": `caf\xe9/1.png`, "café/1.png": "café/1.png"} {
+	for name, want := range map[string]string{"./a/b.png": "a/b.png", "/a//b.png": "a/b.png", "a/../b.png": "", "../b.png": "", "": "",
+		"./": "", "caf\xe9/1.png": `caf\xe9/1.png`, "café/1.png": "café/1.png"} {
 		got, ok := memberName(name)
 		if ok != (want != "") || ok && got != want {
 			t.Errorf("%q is %q, %v; want %q", name, got, ok, want)
 		}
 	}
-	in := []entry{{`set\train\cat\0.png`, shade(0)}, {`set\train\dog\1.png`, shade(1)}, {`set\val\cat\2.png`, shade(2)}, {"../out.png", shade(3)}}
+	in := []entry{{`set\train\cat\0.png`, shade(0)}, {`set\train\dog\1.png`, shade(1)}, {`set\val\cat\2.png`, shade(2)}, {"../out.png",
+		shade(3)}}
 	ds := open(t, "pictures(path=set.zip,size=8)", Options{Dir: put(t, entry{"set.zip", zipBytes(in...)})})
 	if ds.Train.Len() != 2 || ds.Test.Len() != 1 || !strings.Contains(ds.Note, "1 named to climb out of their archive") {
 		t.Errorf("%d + %d samples, %q", ds.Train.Len(), ds.Test.Len(), ds.Note)
@@ -227,6 +238,40 @@ func TestSparseMembers(t *testing.T) {
 	}
 	// An archive that is such a member is refused.
 	inner := append(tarBytes(files...), make([]byte, 8192)...)
-	_, err := Open("imagenet(size=8)", Options{Dir: put(t, entry{"imagenet/a.tar", append(gnuSparse("b.tar", inner, len(inner)-4096, 4096), make([]byte, 1024)...)})})
+	_, err := Open("imagenet(size=8)", Options{Dir: put(t, entry{"imagenet/a.tar", append(gnuSparse("b.tar", inner, len(inner)-4096,
+		4096), make([]byte, 1024)...)})})
 	refused(t, err, []string{"b.tar", "sparse"})
+}
+
+// FuzzArchive: whatever a tar or a zip holds, it is read, left out or refused.
+func FuzzArchive(f *testing.F) {
+	in := []entry{{"train/a/0.png", shade(0)}, {"train/b/1.png", shade(1)}, {"val/a/2.png", shade(2)}}
+	f.Add(tarBytes(in...))
+	f.Add(zipBytes(in...))
+	f.Add(shard(0, ".seg.png", "0", "1.0"))
+	f.Add(gz(shard(0, "", "0", "1.0")))
+	var out bytes.Buffer
+	w := tar.NewWriter(&out)
+	for _, h := range []tar.Header{{Name: "a/0.png", Typeflag: tar.TypeReg}, {Name: "b", Typeflag: tar.TypeSymlink, Linkname: "a"},
+		{Name: "a/1.png", Typeflag: tar.TypeLink, Linkname: "a/0.png"},
+		{Name: "c", Typeflag: tar.TypeSymlink, Linkname: "c/c"}, {Name: "a/b", Typeflag: tar.TypeSymlink, Linkname: ".."}} {
+		if err := w.WriteHeader(&h); err != nil {
+			f.Fatal(err)
+		}
+	}
+	w.Close()
+	f.Add(out.Bytes())
+	f.Add(slices.Concat(gnuSparse("train/a/0.bmp", make([]byte, 9000), 100, 8000), make([]byte, 1024)))
+	f.Fuzz(func(t *testing.T, b []byte) {
+		tr, err := openTree(put(t, entry{"set/train-0.tar", b}), true, "", nil)
+		if err != nil {
+			return
+		}
+		defer tr.Close()
+		if len(tr.files) > len(b) {
+			t.Fatalf("%d files of %d bytes", len(tr.files), len(b))
+		}
+		_, _, _ = tr.imageFolder(0.5)
+		_ = tr.leftOut()
+	})
 }

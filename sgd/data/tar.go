@@ -126,7 +126,7 @@ func (s *tarScan) scan(tr *tar.Reader, in *io.SectionReader, base int64, dir str
 			}
 			continue
 		default:
-			s.left.add("no files: devices, pipes and the like", 1)
+			s.left.add("that are devices, pipes or the like", 1)
 			continue
 		}
 		if in != nil && !sparse {

@@ -159,7 +159,7 @@ func (t *tree) walk(in folder) (rest []located, err error) {
 				return err
 			}
 		case !d.Type().IsRegular():
-			t.left.add("no files: devices, pipes and the like", 1)
+			t.left.add("that are devices, pipes or the like", 1)
 			return nil
 		}
 		if path.Ext(name) == ".xml" {

@@ -81,72 +81,89 @@ func folderName(class string) string {
 // stemOf is a member's name without its last extension, as the keys of samples are.
 func stemOf(name string) string { return strings.TrimSuffix(name, path.Ext(name)) }
 
+// saying is the label of a key, and the file that has it.
+type saying struct {
+	label
+	file string
+}
+
+// sayings takes the files of labels out of a list: by key, what they say. A .cls comes
+// before a .json that says a class too.
+func (m *members) sayings(files []file) (of map[string]saying, others []file) {
+	of, others = map[string]saying{}, files[:0:0]
+	for _, f := range files {
+		if f.kind != classKind {
+			others = append(others, f)
+			continue
+		}
+		key, now := stemOf(f.name), saying{m.text[f.name], f.name}
+		was, ok := of[key]
+		if !ok || now.class != "" && (was.class == "" || strings.ToLower(path.Ext(f.name)) == ".cls") {
+			of[key] = now
+		}
+	}
+	return of, others
+}
+
 // webDataset gives the pictures of a shard their classes, and returns the files without
 // those of labels. In an archive of class folders, and in one of other files, it changes
 // nothing.
 func (m *members) webDataset(files []file) ([]file, error) {
-	labels := map[string]label{} // by key
-	said := map[string]string{}  // by key, the file that says it
-	out := files[:0:0]
-	for _, f := range files {
-		if f.kind != classKind {
-			out = append(out, f)
-			continue
-		}
-		key := stemOf(f.name)
-		was, now := labels[key], m.text[f.name]
-		if said[key] == "" || was.class == "" && now.class != "" || now.class != "" && strings.ToLower(path.Ext(f.name)) == ".cls" {
-			labels[key], said[key] = now, f.name
-		}
-	}
+	said, others := m.sayings(files)
 	if len(said) == 0 {
-		return out, nil
+		return others, nil
 	}
 	picture := map[string]string{} // by key, its picture
 	var beside, alone, mute string // pictures: of a longer extension, without a label, with one that says no class
-	kept := out[:0]
-	for _, f := range out {
-		if f.kind != imageKind || folderDecides(f.name) {
-			kept = append(kept, f)
-			continue
-		}
+	kept := others[:0]
+	for _, f := range others {
 		key := stemOf(f.name)
+		says, ok := said[key]
 		switch {
-		case said[key] != "" && labels[key].class != "":
+		case f.kind != imageKind || folderDecides(f.name):
+		case says.class != "":
 			if other := picture[key]; other != "" {
 				return nil, twoOf(key, other, f.name)
 			}
-			picture[key], f.class = f.name, labels[key].class
-		case partOfKey(key, labels):
+			picture[key], f.class = f.name, says.class
+		case partOfKey(key, said):
 			beside = f.name
-			m.left.add("pictures whose extension is more than that of their sample's picture", 1)
+			m.left.add("with more of an extension than a sample's picture, as .seg.png", 1)
 			continue
-		case said[key] != "" && mute == "":
+		case ok && mute == "":
 			mute = f.name
-		case said[key] == "" && alone == "":
+		case !ok && alone == "":
 			alone = f.name
 		}
 		kept = append(kept, f)
 	}
 	samples := len(picture) > 0
-	switch key := stemOf(mute); {
-	case m.twice != "" && (samples || beside != ""):
-		return nil, twoOf(stemOf(m.twice), m.twice, m.twice)
-	case mute != "" && (samples || !strings.Contains(mute, "/") || strings.ToLower(path.Ext(said[key])) == ".cls"):
-		return nil, fmt.Errorf("the class of %s: %s %s", mute, path.Base(said[key]), labels[key].why)
-	case alone != "" && samples:
-		return nil, fmt.Errorf("%s has no label: want %s.cls or %s.json, as others have", alone, stemOf(alone), stemOf(alone))
-	case beside != "" && !samples && alone == "":
-		return nil, fmt.Errorf("%s is the picture of no sample: a sample is KEY.jpg with KEY.cls or KEY.json", beside)
-	}
-	if samples {
-		for key := range said {
-			if labels[key].class != "" && picture[key] == "" {
-				m.left.add("labels without a picture", 1)
+	if samples || beside != "" {
+		if m.twice != "" {
+			return nil, twoOf(stemOf(m.twice), m.twice, m.twice)
+		}
+		for key, says := range said {
+			if says.class != "" && picture[key] == "" {
+				m.left.add("of samples without a picture", 1)
 			}
 		}
 	}
-	return kept, nil
+	return kept, unlabelledSample(samples, mute, said[stemOf(mute)], alone, beside)
+}
+
+// unlabelledSample refuses a shard by a picture whose label says no class, by one without a
+// label where others have one, or by one that is no sample where no other is. A picture in
+// a folder, with a .json that says no class, may be of an archive of class folders.
+func unlabelledSample(samples bool, mute string, says saying, alone, beside string) error {
+	switch {
+	case mute != "" && (samples || !strings.Contains(mute, "/") || strings.ToLower(path.Ext(says.file)) == ".cls"):
+		return fmt.Errorf("the class of %s: %s %s", mute, path.Base(says.file), says.why)
+	case alone != "" && samples:
+		return fmt.Errorf("%s has no label: want %s.cls or %s.json, as others have", alone, stemOf(alone), stemOf(alone))
+	case beside != "" && !samples && alone == "":
+		return fmt.Errorf("%s is the picture of no sample: a sample is KEY.jpg with KEY.cls or KEY.json", beside)
+	}
+	return nil
 }
 
 // folderDecides reports whether a member lies in the folder of a class, below that of a
@@ -158,9 +175,9 @@ func folderDecides(name string) bool {
 
 // partOfKey reports whether a key goes on where, before a dot, another one that has a
 // class ends: 7.seg of 7.
-func partOfKey(key string, labels map[string]label) bool {
+func partOfKey(key string, said map[string]saying) bool {
 	for i := len(key) - 1; i >= 0 && key[i] != '/'; i-- {
-		if key[i] == '.' && labels[key[:i]].class != "" {
+		if key[i] == '.' && said[key[:i]].class != "" {
 			return true
 		}
 	}
@@ -172,6 +189,6 @@ func twoOf(key, a, b string) error {
 	if a == b {
 		return fmt.Errorf("sample %s has two members called %s", key, path.Base(a))
 	}
-	return fmt.Errorf("sample %s has two pictures, %s and %s; one that is no sample has an extension that is more than a picture's, as %s.seg%s",
+	return fmt.Errorf("sample %s has two pictures, %s and %s; one that is no sample has more of an extension, as %s.seg%s",
 		key, path.Base(a), path.Base(b), path.Base(key), path.Ext(b))
 }

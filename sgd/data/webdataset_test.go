@@ -66,17 +66,21 @@ func TestKeysOfAWebDataset(t *testing.T) {
 		"dots": {[]entry{{"train-0000.tar", shard(0, "", dots...)}, {"val-0000.tar", shard(50, "", dots[:4]...)}}, 6, 4, ""},
 		"keys begin anew": {[]entry{{"train-0000.tar", shard(0, "", one...)}, {"train-0001.tar", shard(20, "", one...)},
 			{"val-0000.tar", shard(50, "", one[:4]...)}}, 12, 4, ""},
-		"masks": {[]entry{{"train-0000.tar", shard(0, ".seg.png", one...)}, {"val-0000.tar", shard(50, ".seg.png", one[:4]...)}}, 6, 4, "10 pictures whose extension is more"},
-		"masks of keys with dots": {[]entry{{"train-0000.tar", shard(0, ".depth.map.PNG", dots...)}, {"val-0000.tar", shard(50, ".depth.png", dots[:4]...)}}, 6, 4,
-			"10 pictures whose extension is more"},
-		"keys with folders": {[]entry{{"train-0000.tar", shard(0, ".seg.png", keys("a.b/c.%d", 6)...)}, {"val-0000.tar", shard(50, "", keys("train/%d", 4)...)}}, 0, 0, ""},
+		"masks": {[]entry{{"train-0000.tar", shard(0, ".seg.png", one...)}, {"val-0000.tar", shard(50, ".seg.png", one[:4]...)}}, 6, 4,
+			"10 with more of an extension"},
+		"masks of keys with dots": {[]entry{{"train-0000.tar", shard(0, ".depth.map.PNG", dots...)}, {"val-0000.tar", shard(50,
+			".depth.png", dots[:4]...)}}, 6, 4,
+			"10 with more of an extension"},
+		"keys with folders": {[]entry{{"train-0000.tar", shard(0, ".seg.png", keys("a.b/c.%d", 6)...)}, {"val-0000.tar", shard(50, "",
+			keys("train/%d", 4)...)}}, 0, 0, ""},
 		"a label more": {[]entry{{"train-0000.tar", shard(0, "", one...)},
-			{"val-0000.tar", tarBytes(entry{"0.png", shade(50)}, entry{"0.cls", []byte("0")}, entry{"1.cls", []byte("1")}, entry{"2.png", shade(51)}, entry{"2.cls", []byte("1")})}},
-			6, 2, "1 labels without a picture"},
+			{"val-0000.tar", tarBytes(entry{"0.png", shade(50)}, entry{"0.cls", []byte("0")}, entry{"1.cls", []byte("1")}, entry{"2.png",
+				shade(51)}, entry{"2.cls", []byte("1")})}},
+			6, 2, "1 of samples without a picture"},
 	} {
 		if c.train == 0 {
 			c.files[1].body = shard(50, "", keys("x.y/%d", 4)...)
-			c.train, c.test, c.note = 6, 4, "6 pictures whose extension is more"
+			c.train, c.test, c.note = 6, 4, "6 with more of an extension"
 		}
 		for _, set := range []string{"pictures(path=imagenet,size=8)", "imagenet(size=8)"} {
 			var files []entry
@@ -122,7 +126,8 @@ func TestPartsWithTheSameNames(t *testing.T) {
 	}
 	packed := []entry{{"imagenet/A.tar", tarBytes(parts["A"]...)}, {"imagenet/B.zip", zipBytes(parts["B"]...)}}
 	for _, set := range []string{"pictures(path=imagenet,size=8)", "imagenet(size=8)"} {
-		for what, files := range map[string][]entry{"folders": loose, "archives": packed, "one of each": append(slices.Clone(loose[:12]), packed[1])} {
+		for what, files := range map[string][]entry{"folders": loose, "archives": packed, "one of each": append(slices.Clone(loose[:12]),
+			packed[1])} {
 			haveSamples(t, set+" "+what, open(t, set, Options{Dir: put(t, files...)}), 16, 8)
 		}
 	}
@@ -141,23 +146,29 @@ func TestSamplesOfAWebDatasetThatAreRefused(t *testing.T) {
 		want  []string
 		files []entry
 	}{
-		"two pictures":       {[]string{"sample 2 has two pictures, 2.png and 2.jpg", "2.seg.jpg"}, with(entry{"2.cls", c}, entry{"2.png", p}, entry{"2.jpg", p})},
-		"two of one name":    {[]string{"sample 2 has two members called 2.png"}, with(entry{"2.cls", c}, entry{"2.png", p}, entry{"2.png", p})},
-		"two in other case":  {[]string{"sample 2 has two pictures, 2.png and 2.PNG"}, with(entry{"2.cls", c}, entry{"2.png", p}, entry{"2.PNG", p})},
-		"two labels":         {[]string{"sample 2 has two members called 2.cls"}, with(entry{"2.cls", c}, entry{"2.png", p}, entry{"2.cls", c})},
-		"no label":           {[]string{"2.png has no label: want 2.cls or 2.json"}, with(entry{"2.png", p})},
-		"no picture at all":  {[]string{"0.depth.png is the picture of no sample"}, []entry{{"0.depth.png", p}, {"0.cls", c}}},
-		"two words":          {[]string{`the class of 2.png: 2.cls holds "golden retriever"`, "one class"}, with(entry{"2.cls", []byte("golden retriever\n")}, entry{"2.png", p})},
-		"an empty label":     {[]string{"2.cls is empty"}, with(entry{"2.cls", nil}, entry{"2.png", p})},
-		"below zero":         {[]string{"2.cls holds -1; want a number from 0 on"}, with(entry{"2.cls", []byte("-1")}, entry{"2.png", p})},
-		"true":               {[]string{`2.json has "label": true; want a whole number from 0 on, or a name`}, with(entry{"2.json", []byte(`{"label": true}`)}, entry{"2.png", p})},
-		"a list":             {[]string{`2.json has "label": [3]`}, with(entry{"2.json", []byte(`{"label": [3]}`)}, entry{"2.png", p})},
-		"half":               {[]string{`2.json has "label": 0.5`}, with(entry{"2.json", []byte(`{"label": 0.5}`)}, entry{"2.png", p})},
-		"null":               {[]string{`2.json has "label": null`}, with(entry{"2.json", []byte(`{"label": null}`)}, entry{"2.png", p})},
-		"a bare number":      {[]string{"2.json holds 3; want an object with the class as cls, label, class, wnid"}, with(entry{"2.json", []byte("3")}, entry{"2.png", p})},
-		"bare numbers alone": {[]string{"the class of 0.png: 0.json holds 3"}, []entry{{"0.png", p}, {"0.json", []byte("3")}, {"1.png", p}, {"1.json", []byte("4")}}},
-		"other fields":       {[]string{`2.json has no class, but "name"`}, with(entry{"2.json", []byte(`{"name":"x"}`)}, entry{"2.png", p})},
-		"no JSON":            {[]string{"2.json is no JSON"}, with(entry{"2.json", []byte(`{"label":`)}, entry{"2.png", p})},
+		"two pictures": {[]string{"sample 2 has two pictures, 2.png and 2.jpg", "2.seg.jpg"}, with(entry{"2.cls", c}, entry{"2.png",
+			p}, entry{"2.jpg", p})},
+		"two of one name": {[]string{"sample 2 has two members called 2.png"}, with(entry{"2.cls", c}, entry{"2.png", p}, entry{"2.png", p})},
+		"two in other case": {[]string{"sample 2 has two pictures, 2.png and 2.PNG"}, with(entry{"2.cls", c}, entry{"2.png", p},
+			entry{"2.PNG", p})},
+		"two labels":        {[]string{"sample 2 has two members called 2.cls"}, with(entry{"2.cls", c}, entry{"2.png", p}, entry{"2.cls", c})},
+		"no label":          {[]string{"2.png has no label: want 2.cls or 2.json"}, with(entry{"2.png", p})},
+		"no picture at all": {[]string{"0.depth.png is the picture of no sample"}, []entry{{"0.depth.png", p}, {"0.cls", c}}},
+		"two words": {[]string{`the class of 2.png: 2.cls holds "golden retriever"`, "one class"}, with(entry{"2.cls",
+			[]byte("golden retriever\n")}, entry{"2.png", p})},
+		"an empty label": {[]string{"2.cls is empty"}, with(entry{"2.cls", nil}, entry{"2.png", p})},
+		"below zero":     {[]string{"2.cls holds -1; want a number from 0 on"}, with(entry{"2.cls", []byte("-1")}, entry{"2.png", p})},
+		"true": {[]string{`2.json has "label": true; want a whole number from 0 on, or a name`}, with(entry{"2.json",
+			[]byte(`{"label": true}`)}, entry{"2.png", p})},
+		"a list": {[]string{`2.json has "label": [3]`}, with(entry{"2.json", []byte(`{"label": [3]}`)}, entry{"2.png", p})},
+		"half":   {[]string{`2.json has "label": 0.5`}, with(entry{"2.json", []byte(`{"label": 0.5}`)}, entry{"2.png", p})},
+		"null":   {[]string{`2.json has "label": null`}, with(entry{"2.json", []byte(`{"label": null}`)}, entry{"2.png", p})},
+		"a bare number": {[]string{"2.json holds 3; want an object with the class as cls, label, class, wnid"}, with(entry{"2.json",
+			[]byte("3")}, entry{"2.png", p})},
+		"bare numbers alone": {[]string{"the class of 0.png: 0.json holds 3"}, []entry{{"0.png", p}, {"0.json", []byte("3")}, {"1.png",
+			p}, {"1.json", []byte("4")}}},
+		"other fields": {[]string{`2.json has no class, but "name"`}, with(entry{"2.json", []byte(`{"name":"x"}`)}, entry{"2.png", p})},
+		"no JSON":      {[]string{"2.json is no JSON"}, with(entry{"2.json", []byte(`{"label":`)}, entry{"2.png", p})},
 	} {
 		for _, pack := range []func(...entry) []byte{tarBytes, zipBytes} {
 			_, err := Open("pictures(path=set,size=8)", Options{Dir: put(t, entry{"set/train-0.tar", pack(in.files...)})})
