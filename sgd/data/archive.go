@@ -9,7 +9,6 @@ import (
 	"io"
 	"io/fs"
 	"os"
-	"path"
 	"strings"
 )
 
@@ -61,16 +60,10 @@ func (t *tree) addFile(in folder, name string) error {
 	case k == parquetKind && !packed:
 		return t.wrap(name, t.addParquet(name, f, size))
 	case k == otherKind || k == zipKind || k == parquetKind:
+		t.left.ending(name)
 		return nil
 	}
 	return t.add(file{name: name, kind: k, size: size, in: in})
-}
-
-// entryName cleans the name of an archive's entry; ok is false for one that is
-// hidden or climbs out.
-func entryName(name string) (string, bool) {
-	name = path.Clean(strings.TrimPrefix(name, "./"))
-	return name, fs.ValidPath(name) && name != "." && !strings.HasPrefix(path.Base(name), ".")
 }
 
 // sniffEntry recognises an entry, looking through gzip without consuming
@@ -96,31 +89,62 @@ func (t *tree) addZip(from string, f *os.File, size int64) error {
 	if err != nil {
 		return err
 	}
+	m := &members{from: from}
 	for i, z := range zr.File {
-		name, ok := entryName(z.Name)
-		if !ok || !z.Mode().IsRegular() {
+		if strings.HasSuffix(z.Name, "/") || z.Mode().IsDir() {
+			continue
+		}
+		raw := z.Name
+		if !strings.Contains(raw, "/") { // as Windows packs folders
+			raw = strings.ReplaceAll(raw, `\`, "/")
+		}
+		name, ok := memberName(raw)
+		if !ok {
+			m.left.add("named to climb out of their archive", 1)
 			continue
 		}
 		e := file{name: name, kind: imageKind, at: int64(i), size: int64(z.UncompressedSize64), in: zipped{zr, f}, from: from}
-		if !hasImageName(name) {
-			r, err := z.Open()
-			if err != nil {
-				return fmt.Errorf("%s: %w", name, err)
-			}
-			e.kind, _, err = sniffEntry(name, bufio.NewReader(r), e.size)
-			r.Close()
-			if err != nil {
-				return fmt.Errorf("%s: %w", name, err)
-			}
-			if e.kind == otherKind || e.kind == tarKind || e.kind == zipKind || e.kind == parquetKind { // archives in it are not opened
-				continue
-			}
-		}
-		if err := t.add(e); err != nil {
-			return err
+		if err := m.unzip(z, e); err != nil {
+			return fmt.Errorf("%s: %w", name, err)
 		}
 	}
-	return nil
+	return t.addMembers(m)
+}
+
+// unzip adds one entry of a zip. Archives in it are not opened.
+func (m *members) unzip(z *zip.File, e file) error {
+	link := z.Mode()&fs.ModeSymlink != 0
+	switch {
+	case !link && !z.Mode().IsRegular():
+		m.left.add("that are devices, pipes or the like", 1)
+		return nil
+	case !link && hasImageName(e.name):
+		return m.add(e)
+	}
+	r, err := z.Open()
+	if err != nil {
+		return err
+	}
+	defer r.Close()
+	if link {
+		to, err := readAll(r, 1<<12)
+		if err != nil {
+			return err
+		}
+		return m.link(e.name, symbolic(e.name, string(to)))
+	}
+	br := bufio.NewReader(r)
+	if e.kind, _, err = sniffEntry(e.name, br, e.size); err != nil {
+		return err
+	}
+	switch e.kind {
+	case otherKind, tarKind, zipKind, parquetKind:
+		m.unread(e)
+		return nil
+	case classKind:
+		return m.annotated(e, br)
+	}
+	return m.add(e)
 }
 
 // section is the volume of an uncompressed tar: file.at is an offset.

@@ -187,6 +187,9 @@ func lookAt(raw []byte) (string, error) {
 	if bytes.HasPrefix(raw, []byte("\x89PNG")) {
 		return asPNG, nil
 	}
+	if !bytes.HasPrefix(raw, []byte("\xff\xd8")) {
+		return "", nil
+	}
 	cfg, err := jpeg.DecodeConfig(bytes.NewReader(raw))
 	switch {
 	case err != nil:

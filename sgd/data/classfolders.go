@@ -19,7 +19,7 @@ import (
 // nothing says what is for testing, a share of each class is, picked by a fixed
 // permutation. Inputs are scaled and augmented as ImageNet's.
 //
-// The data set's Hash covers the names of the files and not their bytes.
+// The data set's Hash covers the names of the files and their classes, and not their bytes.
 type PictureFolder struct {
 	Path string  `doc:"folder or archive; below --data-dir, or as it is"`
 	Size int     `doc:"side of a sample in pixels"`
@@ -52,6 +52,9 @@ func (s PictureFolder) Open(o Options) (sgd.Dataset, error) {
 	return r.servePictures(at, s.Size, s.Test, s.Pictures, o, true)
 }
 
+// lookedFor is what is said where there are no pictures.
+const lookedFor = "looked for JPEG, PNG, WebP, GIF, BMP and TIFF in folders of classes, in tars and zips of such folders, in shards of a WebDataset (KEY.jpg with KEY.cls or KEY.json), and for Parquet files of pictures and labels"
+
 // divide takes a share of each class for testing where no folder says what is: all
 // pictures if there is no split, else those of train.
 func (t *tree) divide(splits *[3][]labelled, share float64) error {
@@ -65,6 +68,9 @@ func (t *tree) divide(splits *[3][]labelled, share float64) error {
 		}
 		all = t.undivided()
 	}
+	if len(all) == 0 {
+		return t.andLeftOut(fmt.Errorf("%s: 0 pictures; %s", t.at, lookedFor))
+	}
 	of := map[string][]int{}
 	for i, l := range all {
 		c := classOf(l.rel)
@@ -74,7 +80,7 @@ func (t *tree) divide(splits *[3][]labelled, share float64) error {
 		of[c] = append(of[c], i)
 	}
 	if len(of) < 2 {
-		return t.andLinks(fmt.Errorf("%s: %d pictures in %s of a class; want a folder for each of two classes or more", t.root, len(all), count(len(of), "folder")))
+		return t.andLeftOut(fmt.Errorf("%s: %s in %s of a class; want a folder for each of two classes or more", t.at, count(len(all), "picture"), count(len(of), "folder")))
 	}
 	splits[trainSplit] = nil
 	for class, list := range of {

@@ -84,11 +84,11 @@ func TestClassFolders(t *testing.T) {
 		t.Errorf("%d + %d samples, %q", ds.Train.Len(), ds.Test.Len(), ds.Note)
 	}
 	for want, dir := range map[string]string{
-		"1 folder of a class":     put(t, entry{"flowers/train/rose/1.png", shade(1)}, entry{"flowers/train/rose/2.png", shade(2)}),
-		"lies in no folder":       put(t, entry{"flowers/rose/1.png", shade(1)}, entry{"flowers/2.png", shade(2)}),
-		"no class has two":        put(t, entry{"flowers/rose/1.png", shade(1)}, entry{"flowers/aster/2.png", shade(2)}),
-		"0 pictures in 0 folders": put(t, entry{"flowers/readme.txt", []byte("none")}),
-		"data=pictures(path=":     put(t, entry{"else/1.txt", nil}),
+		"1 folder of a class": put(t, entry{"flowers/train/rose/1.png", shade(1)}, entry{"flowers/train/rose/2.png", shade(2)}),
+		"lies in no folder":   put(t, entry{"flowers/rose/1.png", shade(1)}, entry{"flowers/2.png", shade(2)}),
+		"no class has two":    put(t, entry{"flowers/rose/1.png", shade(1)}, entry{"flowers/aster/2.png", shade(2)}),
+		"0 pictures; looked for JPEG, PNG, WebP, GIF, BMP and TIFF in folders of classes": put(t, entry{"flowers/readme.txt", []byte("none")}),
+		"data=pictures(path=": put(t, entry{"else/1.txt", nil}),
 	} {
 		spec := "pictures(path=flowers,size=8)"
 		if strings.HasPrefix(want, "data=") {

@@ -5,7 +5,7 @@
 // "imagenet32", "imagenette" or "synthetic(dim=64,classes=10,n=4096)"; files of your
 // own by "npy(path=folder)" and "csv(path=file)". Files are recognised by what is in
 // them, not by what they are called: IDX, CIFAR binaries, pickles and .npz of arrays,
-// folder trees of JPEG and PNG images, ImageNet's tars of tars, WebDataset shards,
+// folder trees of pictures, ImageNet's tars of tars, WebDataset shards,
 // each perhaps gzipped or inside a tar, tar.gz, tar.zst or zip.
 //
 // Sets of small images are held in memory as bytes, channel by channel, and

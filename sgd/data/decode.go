@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"fmt"
 	"image"
+	"image/gif"
 	"image/jpeg"
 	"image/png"
 	"io"
@@ -11,6 +12,7 @@ import (
 
 	"golang.org/x/image/bmp"
 	"golang.org/x/image/draw"
+	"golang.org/x/image/tiff"
 	"golang.org/x/image/webp"
 
 	"github.com/gradlab/gradlab/sgd"
@@ -19,9 +21,9 @@ import (
 // frame chooses the part of a w×h picture that becomes the sample.
 type frame func(w, h int) image.Rectangle
 
-// decode unpacks a JPEG, PNG, WebP or BMP, scales the part that fr chooses to sh (1 or 3
+// decode unpacks a picture, scales the part that fr chooses to sh (1 or 3
 // channels) and writes it to pix, channel by channel. Grey, palette and CMYK
-// pictures are converted; transparency is black; EXIF is ignored.
+// pictures are converted; transparency and EXIF are ignored.
 func decode(b []byte, sh sgd.Shape, fr frame, pix []uint8) error {
 	img, err := decodeImage(b)
 	if err != nil {
@@ -63,7 +65,8 @@ func scaleTo(img image.Image, part image.Rectangle, sh sgd.Shape, pix []uint8) {
 }
 
 // decodeImage refuses a picture whose header promises far more than its bytes
-// can hold, before anything is allocated for it.
+// can hold, before anything is allocated for it. Of several pictures in a file it is the
+// first.
 func decodeImage(b []byte) (image.Image, error) {
 	config, full := formOf(b)
 	c, err := config(bytes.NewReader(b))
@@ -73,21 +76,37 @@ func decodeImage(b []byte) (image.Image, error) {
 	if !plausible(c.Width, c.Height, len(b)) {
 		return nil, fmt.Errorf("%d×%d pixels in %d bytes", c.Width, c.Height, len(b))
 	}
-	return full(bytes.NewReader(b))
+	img, err := full(bytes.NewReader(b))
+	if err != nil {
+		return nil, err
+	}
+	return colours(img), nil
 }
 
-// formOf is what reads a picture's geometry and what decodes it: those of JPEGs unless
-// it says that it is another form.
+// formOf is what reads a picture's geometry and what decodes it.
 func formOf(b []byte) (config func(io.Reader) (image.Config, error), full func(io.Reader) (image.Image, error)) {
 	switch {
+	case bytes.HasPrefix(b, []byte("\xff\xd8")):
+		return jpeg.DecodeConfig, jpeg.Decode
 	case bytes.HasPrefix(b, []byte("\x89PNG")):
 		return png.DecodeConfig, png.Decode
+	case isWebP(b) && isAnimated(b):
+		return none(errAnimated)
 	case isWebP(b):
-		return webp.DecodeConfig, webp.Decode
+		return webp.DecodeConfig, decodeWebP
 	case isBMP(b):
 		return bmp.DecodeConfig, bmp.Decode
+	case isGIF(b):
+		return gif.DecodeConfig, func(io.Reader) (image.Image, error) { return decodeGIF(b) }
+	case isTIFF(b):
+		return tiff.DecodeConfig, func(io.Reader) (image.Image, error) { return decodeTIFF(b) }
 	}
-	return jpeg.DecodeConfig, jpeg.Decode
+	return none(fmt.Errorf("neither JPEG, PNG, WebP, GIF, BMP nor TIFF; it begins with %q", b[:min(len(b), 16)]))
+}
+
+// none reads no picture.
+func none(why error) (func(io.Reader) (image.Config, error), func(io.Reader) (image.Image, error)) {
+	return func(io.Reader) (image.Config, error) { return image.Config{}, why }, func(io.Reader) (image.Image, error) { return nil, why }
 }
 
 // plausible tells whether a picture of so many bytes can have so many pixels.

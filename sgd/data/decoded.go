@@ -16,13 +16,13 @@ import (
 // A decoded set is an image folder in one file, so that the next run reads
 // bytes instead of decoding JPEGs:
 //
-//	"gradlab shard 1\n" | u32 length | JSON head | labels, pixels of train | of test
+//	"gradlab shard 2\n" | u32 length | JSON head | labels, pixels of train | of test
 //
 // Integers are little endian. Its name is a hash of the pictures' files, the
 // geometry and the Go release (decoders differ between releases by a rounding),
 // so the file is never stale; its digest is checked, so it is never torn. It is mapped
 // into memory, so the runs of a sweep, a process each, share one copy of the pixels.
-const decodedMagic = "gradlab shard 1\n"
+const decodedMagic = "gradlab shard 2\n"
 
 type decodedHead struct {
 	Shape   sgd.Shape

@@ -1,6 +1,7 @@
 package data
 
 import (
+	"cmp"
 	"fmt"
 	"path"
 	"slices"
@@ -15,8 +16,8 @@ import (
 //	…/val/<class>/…/picture      or validation, valid, test
 //
 // The pictures of val may also lie in one heap, as in Tiny ImageNet and
-// ImageNet, if a text beside them (val_annotations.txt, LOC_val_solution.csv)
-// begins its lines with picture and class. Where there is a val, test is left
+// ImageNet, if there is a text with their classes: see labelTexts. Where a picture lies
+// in the folder of a class no text counts. Where there is a val, test is left
 // alone: those sets publish no labels for it. Classes are numbered by name,
 // samples ordered by path. The tars of ILSVRC and the shards of a WebDataset are
 // such folders too: see splits and tarScan.
@@ -66,7 +67,10 @@ func (t *tree) splits() (out [3][]labelled) {
 			}
 		}
 	}
-	if len(out[0])+len(out[1])+len(out[2]) > 0 {
+	if n := len(out[0]) + len(out[1]) + len(out[2]); n > 0 {
+		if n < len(list) {
+			t.left.add("in no folder of a split", len(list)-n)
+		}
 		return out
 	}
 next:
@@ -105,16 +109,22 @@ func (t *tree) imageFolder(share float64) (parts [2][]labelled, classes []string
 	train, test := splits[trainSplit], splits[valSplit]
 	if len(test) == 0 {
 		test = splits[testSplit]
+	} else if n := len(splits[testSplit]); n > 0 {
+		t.left.add("in a test split beside one for validation", n)
 	}
 	if len(train) == 0 || len(test) == 0 {
-		return parts, nil, t.andLinks(fmt.Errorf("%s: no pictures under both train/ and val/ (or test/): %d and %d of %d; data=pictures(path=…) holds a share of each class back for testing", t.root, len(train), len(test), len(t.files)))
+		return parts, nil, t.andLeftOut(fmt.Errorf("%s: no pictures under both train/ and val/ (or test/): %d and %d of %d; %s; "+
+			"data=pictures(path=…) holds a share of each class back for testing", t.at, len(train), len(test), len(t.of(imageKind)), lookedFor))
+	}
+	if err := t.unpackedBeside(train, test); err != nil {
+		return parts, nil, err
 	}
 	for _, l := range train {
 		classes = append(classes, classOf(l.rel))
 	}
 	slices.Sort(classes)
 	classes = slices.Compact(classes)
-	given, err := t.labels(test, classes)
+	given, err := t.given(test, classes)
 	if err != nil {
 		return parts, nil, err
 	}
@@ -125,17 +135,18 @@ func (t *tree) imageFolder(share float64) (parts [2][]labelled, classes []string
 	for y, c := range classes {
 		class[c] = int32(y)
 	}
-	for p, list := range [][]labelled{train, test} {
-		for i, l := range list {
-			if c, ok := given[stem(l.rel)]; ok && p == 1 && l.from != "" && classOf(l.rel) == "" && splitOf(path.Base(path.Dir(l.name))) < 0 {
-				list[i].rel = c + "/" + l.rel // as if it lay in its class's folder
-			}
+	for i, l := range test {
+		if c := given[l.path()]; c != "" && l.from != "" && classOf(l.rel) == "" && splitOf(path.Base(path.Dir(l.name))) < 0 {
+			test[i].rel = c + "/" + l.rel // as if it lay in its class's folder
 		}
-		slices.SortStableFunc(list, func(a, b labelled) int { return strings.Compare(a.rel, b.rel) })
-		list = slices.CompactFunc(list, func(a, b labelled) bool { return a.rel == b.rel })
+	}
+	for p, list := range [][]labelled{train, test} {
+		slices.SortStableFunc(list, func(a, b labelled) int {
+			return cmp.Or(strings.Compare(a.rel, b.rel), strings.Compare(a.path(), b.path()))
+		})
 		for i := range list {
 			c := classOf(list[i].rel)
-			if g, ok := given[stem(list[i].rel)]; ok && p == 1 && list[i].class == "" {
+			if g := given[list[i].path()]; g != "" && p == 1 {
 				c = g
 			}
 			y, ok := class[c]
@@ -149,9 +160,59 @@ func (t *tree) imageFolder(share float64) (parts [2][]labelled, classes []string
 	return parts, classes, nil
 }
 
+// given is the classes that texts give to test pictures, by path: to those in no folder
+// and, where none lies in the folder of a class, to those in other folders.
+func (t *tree) given(test []labelled, classes []string) (map[string]string, error) {
+	folder := known(classes)
+	heap := !slices.ContainsFunc(test, func(l labelled) bool { return folder[classOf(l.rel)] })
+	wants := func(l labelled) bool { return l.class == "" && (heap || classOf(l.rel) == "") }
+	if !slices.ContainsFunc(test, wants) {
+		return nil, nil
+	}
+	by, err := t.labels(test, classes)
+	if err != nil {
+		return nil, err
+	}
+	out := map[string]string{}
+	for _, l := range test {
+		if c, ok := by[stem(l.rel)]; ok && wants(l) {
+			out[l.path()] = c
+		}
+	}
+	return out, nil
+}
+
+// unpackedBeside refuses pictures of an archive that are there unpacked too: nothing says
+// whether they are copies.
+func (t *tree) unpackedBeside(parts ...[]labelled) error {
+	all := slices.Concat(parts...)
+	if !slices.ContainsFunc(all, func(l labelled) bool { return l.from != "" }) {
+		return nil
+	}
+	loose := map[string]bool{}
+	for _, l := range all {
+		if l.from == "" {
+			loose[l.name] = true
+		}
+	}
+	for _, l := range all {
+		if l.from == "" {
+			continue
+		}
+		for _, dir := range []string{path.Dir(l.from), stemOf(l.from)} {
+			if at := path.Join(dir, l.name); loose[at] {
+				return fmt.Errorf("%s: %s holds %s, which lies unpacked beside it as %s; "+
+					"take one of them away, or move it to a folder of its own", t.at, l.from, l.name, at)
+			}
+		}
+	}
+	return nil
+}
+
 // unlabelled says what is wrong with a picture whose class is not known.
 func unlabelled(class string, classes int, official bool) error {
-	err := fmt.Errorf("no class for it: %q is none of the %d under train/", class, classes)
+	err := fmt.Errorf("no class for it: %q is none of the %d under train/, and no text gives it one; "+
+		"read are %s, of pictures that lie in no folder of a class", class, classes, strings.Join(labelTexts, ", "))
 	if official {
 		err = fmt.Errorf("%w; put ILSVRC2012_devkit_t12.tar.gz or LOC_val_solution.csv beside the pictures, either has the labels", err)
 	}

@@ -15,7 +15,7 @@ import (
 // say; test images to the middle 7/8 of the square. Either is scaled to Size×Size with a
 // filter that averages. Channel means .485 .456 .406, deviations .229 .224 .225.
 //
-// The data set's Hash covers the names of the files and not their bytes.
+// The data set's Hash covers the names of the files and their classes, and not their bytes.
 type ImageNet struct {
 	Size int `doc:"side of a sample in pixels: 64 is tractable on a CPU, 224 is customary"`
 	Pictures
@@ -70,6 +70,10 @@ func (r *recipe) servePictures(at string, size int, share float64, how Pictures,
 			sh: sgd.Shape{C: 3, H: size, W: size}, scale: newScale(3, 255, r.mean, r.std), lost: lost,
 		}
 		for _, l := range parts[p] {
+			if c := classes[l.label]; classOf(l.rel) != c { // a text says it
+				fmt.Fprintf(h, "%d %s is %s\n", p, l.rel, c)
+				continue
+			}
 			fmt.Fprintf(h, "%d %s\n", p, l.rel)
 		}
 	}
@@ -79,6 +83,9 @@ func (r *recipe) servePictures(at string, size int, share float64, how Pictures,
 	ds.Note = fmt.Sprintf("%d classes at %d×%d pixels", len(classes), size, size)
 	if t.divided {
 		ds.Note += fmt.Sprintf("; %d pictures are held back for testing, a share of %g of each class", len(parts[1]), share)
+	}
+	if note := t.leftOut(); note != "" {
+		ds.Note += "; " + note
 	}
 	if note := idle(how.set(), o); note != "" {
 		ds.Note += "; " + note

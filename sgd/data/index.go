@@ -8,19 +8,22 @@ import (
 	"fmt"
 	"hash/crc32"
 	"io/fs"
+	"maps"
 	"os"
 	"path/filepath"
+	"slices"
 )
 
 // The index of a tar is what it took a walk through all of it to find: names,
 // offsets and classes. It lies in the cache's folder "index", one file a tar:
 //
-//	"gradlab index 1\n" | text: path, size and time of change of the tar | entries | CRC-32C
+//	"gradlab index 2\n" | text: path, size and time of change of the tar | counts | entries | CRC-32C
 //
-// An entry is a kind, name, offset, size and class; numbers are varints, texts
-// behind their lengths. An index of a tar that has changed since is not read, nor
+// Counts are how many there are, and of each what is left out, and how often. An entry
+// is a kind, name, offset, size and class; numbers are varints, texts behind their
+// lengths. An index of a tar that has changed since is not read, nor
 // one that is damaged.
-const indexMagic = "gradlab index 1\n"
+const indexMagic = "gradlab index 2\n"
 
 // indexOf is where the index of a tar is, and what it must begin with.
 func indexOf(dir, tar string, st fs.FileInfo) (file, head string) {
@@ -33,28 +36,35 @@ func indexOf(dir, tar string, st fs.FileInfo) (file, head string) {
 }
 
 // readIndex reads the index of a tar; ok is false if there is none that holds.
-func readIndex(dir, tar string, st fs.FileInfo) (list []file, ok bool) {
+func readIndex(dir, tar string, st fs.FileInfo) (list []file, left tally, ok bool) {
 	if dir == "" {
-		return nil, false
+		return nil, nil, false
 	}
 	at, head := indexOf(dir, tar, st)
 	b, err := os.ReadFile(at)
 	if err != nil || !bytes.HasPrefix(b, []byte(head)) || len(b) < len(head)+4 {
-		return nil, false
+		return nil, nil, false
 	}
 	body, sum := b[:len(b)-4], binary.LittleEndian.Uint32(b[len(b)-4:])
 	if crc32.Checksum(body, castagnoli) != sum {
-		return nil, false
+		return nil, nil, false
 	}
 	r := reader{b: body[len(head):]}
+	for n := r.number(); n > 0 && !r.bad; n-- {
+		why := r.text()
+		left.add(why, int(r.number()))
+	}
+	if r.bad {
+		return nil, nil, false
+	}
 	for len(r.b) > 0 {
 		f := file{kind: kind(r.number()), name: r.text(), at: r.number(), size: r.number(), class: r.text()}
 		if r.bad || !fs.ValidPath(f.name) || f.at < 0 || f.size < 0 || f.at > st.Size()-f.size {
-			return nil, false
+			return nil, nil, false
 		}
 		list = append(list, f)
 	}
-	return list, true
+	return list, left, true
 }
 
 // reader takes numbers and texts off b.
@@ -86,12 +96,16 @@ func (r *reader) text() string {
 
 // writeIndex keeps the index of a tar. Where that does not succeed the tar is walked
 // through again the next time, and nothing else is lost.
-func writeIndex(dir, tar string, st fs.FileInfo, list []file) {
+func writeIndex(dir, tar string, st fs.FileInfo, list []file, left tally) {
 	if dir == "" || os.MkdirAll(dir, 0o755) != nil {
 		return
 	}
 	at, head := indexOf(dir, tar, st)
-	b := []byte(head)
+	b := binary.AppendUvarint([]byte(head), uint64(len(left)))
+	for _, why := range slices.Sorted(maps.Keys(left)) {
+		b = append(binary.AppendUvarint(b, uint64(len(why))), why...)
+		b = binary.AppendUvarint(b, uint64(left[why]))
+	}
 	for _, f := range list {
 		b = binary.AppendUvarint(b, uint64(f.kind))
 		b = append(binary.AppendUvarint(b, uint64(len(f.name))), f.name...)

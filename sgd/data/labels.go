@@ -3,21 +3,39 @@ package data
 import (
 	_ "embed"
 	"fmt"
+	"maps"
+	"slices"
 	"strconv"
 	"strings"
 )
 
-// labels is the class of each test picture that a text gives, by the picture's name
-// without folder and extension. These texts are known:
+// Texts that give the classes of test pictures in a heap. No other name is read as one,
+// so that predictions, or lists of what is for validation, relabel nothing:
 //
 //   - picture and class begin each line, apart by tab, comma or space:
-//     val_annotations.txt, LOC_val_solution.csv, and val.txt with classes numbered
-//     from 0 in the order of their names;
+//     val_annotations.txt, LOC_val_solution.csv, and val.txt, whose classes may be
+//     numbered from 0 in the order of their names;
 //   - a class a line, for the pictures by number:
 //     ILSVRC2012_validation_ground_truth.txt, whose classes are numbered as in ILSVRC
 //     2012 or as map_clsloc.txt says, and imagenet_2012_validation_synset_labels.txt.
+var labelTexts = []string{
+	"val_annotations.txt", "LOC_val_solution.csv", "val.txt",
+	"ILSVRC2012_validation_ground_truth.txt", "imagenet_2012_validation_synset_labels.txt",
+}
+
+// isNamed reports whether a name without folders is one of these, in any case.
+func isNamed(base string, names ...string) bool {
+	return slices.ContainsFunc(names, func(n string) bool { return strings.EqualFold(n, base) })
+}
+
+// labels is the class of each test picture that a text gives, by the picture's name
+// without folder and extension. Texts that differ on a picture are an error.
 func (t *tree) labels(test []labelled, classes []string) (map[string]string, error) {
-	out := map[string]string{}
+	out, from := map[string]string{}, map[string]string{}
+	is := map[string]bool{}
+	for _, l := range test {
+		is[stem(l.rel)] = true
+	}
 	for _, f := range t.of(labelKind) {
 		b, err := t.read(f)
 		if err != nil {
@@ -25,24 +43,37 @@ func (t *tree) labels(test []labelled, classes []string) (map[string]string, err
 		}
 		var alone []string
 		pairs := false
-		for line := range strings.Lines(string(b)) {
-			w := strings.FieldsFunc(line, func(r rune) bool { return strings.ContainsRune("\t ,\r\n", r) })
+		of, line := map[string]string{}, 0
+		for text := range strings.Lines(strings.TrimPrefix(string(b), "\ufeff")) {
+			line++
+			w := strings.FieldsFunc(text, func(r rune) bool { return strings.ContainsRune("\t ,\r\n", r) })
 			switch {
 			case len(w) >= 2:
-				out[stem(w[0])] = w[1]
+				name := stem(w[0])
+				if was, ok := of[name]; ok && was != w[1] && is[name] {
+					err := fmt.Errorf("line %d: %.40q is of class %.40q, and of class %.40q in an earlier line", line, name, w[1], was)
+					return nil, t.wrap(f.path(), err)
+				}
+				of[name] = w[1]
 				pairs = true
 			case len(w) == 1:
 				alone = append(alone, w[0])
 			}
 		}
-		if pairs || len(alone) < len(test) {
-			continue
+		if !pairs && len(alone) > 0 && len(alone) >= len(test) {
+			if err := t.byNumber(of, test, alone, known(classes)); err != nil {
+				return nil, t.wrap(f.path(), err)
+			}
 		}
-		if err := t.byNumber(out, test, alone, known(classes)); err != nil {
-			return nil, t.wrap(f.path(), err)
+		indexed(of, test, classes)
+		for _, name := range slices.Sorted(maps.Keys(of)) {
+			c := of[name]
+			if was, ok := out[name]; ok && was != c && is[name] {
+				return nil, fmt.Errorf("%s: two classes for %s: %.40q by %s, %.40q by %s", t.at, name, was, from[name], c, f.path())
+			}
+			out[name], from[name] = c, f.path()
 		}
 	}
-	indexed(out, test, classes)
 	return out, nil
 }
 

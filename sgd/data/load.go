@@ -27,7 +27,11 @@ func (t *tree) load(r *recipe, keep string, o Options) (l loaded, err error) {
 	case slices.Contains(r.kinds, pickleKind) && len(t.of(pickleKind)) > 0:
 		l, err = t.loadBatches(r)
 	case len(t.of(imageKind)) > 0:
-		l, err = t.loadImages(r, keep, o)
+		if l, err = t.loadImages(r, keep, o); err == nil {
+			if note := t.leftOut(); note != "" {
+				l.notes = append(l.notes, note)
+			}
+		}
 	default:
 		return l, fmt.Errorf("%s: nothing in it is recognised as %s", t.root, r.name)
 	}

@@ -23,13 +23,13 @@ import (
 // Resized pictures are those of a set scaled to a short side, as planes of luma and
 // of colours at half the resolution, in one file that is mapped into memory:
 //
-//	"gradlab resized 1\n" | pictures | index | u64 place of the index
+//	"gradlab resized 2\n" | pictures | index | u64 place of the index
 //	index: u32 number | for each picture u64 place, u16 width, u16 height, u32 CRC-32C | u32 CRC-32C of the index
 //
 // Integers are little endian; a picture that cannot be read has width 0. The file is
 // a memo. What is not in it, or damaged, is made from the picture again, to the same
 // bits, so it changes how fast samples are and never what they are.
-const resizedMagic = "gradlab resized 1\n"
+const resizedMagic = "gradlab resized 2\n"
 
 // shrunk is a picture that is scaled to a short side.
 type shrunk struct{ image.YCbCr }

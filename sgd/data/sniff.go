@@ -55,7 +55,7 @@ const (
 // label files, being plain text, are told by their names.
 func sniff(name string, head []byte, size int64) kind {
 	switch {
-	case bytes.HasPrefix(head, []byte("\xff\xd8\xff")), bytes.HasPrefix(head, []byte("\x89PNG\r\n\x1a\n")), isWebP(head), isBMP(head):
+	case bytes.HasPrefix(head, []byte("\xff\xd8\xff")), bytes.HasPrefix(head, []byte("\x89PNG\r\n\x1a\n")), isWebP(head), isBMP(head), isGIF(head), isTIFF(head):
 		return imageKind
 	case bytes.HasPrefix(head, []byte("PAR1")):
 		return parquetKind
@@ -75,9 +75,9 @@ func sniff(name string, head []byte, size int64) kind {
 	}
 	base := strings.ToLower(path.Base(name))
 	switch ext := path.Ext(base); {
-	case (ext == ".txt" || ext == ".csv") && strings.Contains(base, "val") && !strings.Contains(base, "blacklist"):
+	case isNamed(base, labelTexts...):
 		return labelKind
-	case ext == ".txt" && (strings.Contains(base, "synset") || strings.Contains(base, "map_clsloc")):
+	case isNamed(base, "map_clsloc.txt"):
 		return mapKind
 	case ext == ".cls" || ext == ".json":
 		return classKind
@@ -99,6 +99,14 @@ func isBMP(head []byte) bool {
 		return true
 	}
 	return false
+}
+
+func isGIF(head []byte) bool {
+	return bytes.HasPrefix(head, []byte("GIF87a")) || bytes.HasPrefix(head, []byte("GIF89a"))
+}
+
+func isTIFF(head []byte) bool {
+	return bytes.HasPrefix(head, []byte("II*\x00")) || bytes.HasPrefix(head, []byte("MM\x00*"))
 }
 
 // isOldTar recognises a tar without a magic by its header's checksum.
@@ -126,7 +134,7 @@ func isOldTar(head []byte) bool {
 // is named as a picture is taken for one until it is decoded.
 func hasImageName(name string) bool {
 	switch strings.ToLower(path.Ext(name)) {
-	case ".jpg", ".jpeg", ".png", ".webp", ".bmp":
+	case ".jpg", ".jpeg", ".jpe", ".jfif", ".png", ".webp", ".bmp", ".gif", ".tif", ".tiff":
 		return true
 	}
 	return false

@@ -3,7 +3,6 @@ package data
 import (
 	"archive/tar"
 	"bufio"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
@@ -16,13 +15,11 @@ import (
 
 // tarScan lists the entries of a tar. With the file at hand only offsets are kept,
 // those of tars within it too (ImageNet's training pictures come as a tar of a tar a
-// class); without, the content.
+// class); without, the content, as of members with holes.
 type tarScan struct {
-	from  string
+	members
 	on    *os.File // nil: contents are held
 	lazy  bool     // of what is not at hand only texts are wanted
-	files []file
-	class map[string]string // of a picture, by its name up to the first dot: WebDataset
 	held  blobs
 	total int64
 	work  *work
@@ -33,19 +30,29 @@ var errPacked = errors.New("a compressed tar cannot be read at random; unpack it
 
 // addPacked adds the entries of a compressed tar.
 func (t *tree) addPacked(from string, r io.Reader) error {
-	s := &tarScan{from: from, lazy: t.lazy, class: map[string]string{}}
+	s := &tarScan{members: members{from: from}, lazy: t.lazy}
 	if err := s.scan(tar.NewReader(r), nil, 0, ""); err != nil {
 		return err
 	}
-	return t.addAll(s.finish())
+	return t.addMembers(&s.members)
+}
+
+// addMembers adds what is in an archive that was looked through.
+func (t *tree) addMembers(m *members) error {
+	list, err := m.finish()
+	if err != nil {
+		return err
+	}
+	t.left.merge(m.left)
+	return t.addAll(list)
 }
 
 // addSections adds the entries of an uncompressed tar, from its index if there is
 // one.
 func (t *tree) addSections(from string, on *os.File, st fs.FileInfo) error {
-	list, ok := readIndex(t.index, on.Name(), st)
+	list, left, ok := readIndex(t.index, on.Name(), st)
 	if !ok {
-		s := &tarScan{from: from, on: on, class: map[string]string{}}
+		s := &tarScan{members: members{from: from}, on: on}
 		if t.work != nil {
 			s.work = t.work(from, st.Size())
 		}
@@ -54,12 +61,20 @@ func (t *tree) addSections(from string, on *os.File, st fs.FileInfo) error {
 			return err
 		}
 		s.work.end()
-		list = s.finish()
-		writeIndex(t.index, on.Name(), st, list)
+		var err error
+		if list, err = s.finish(); err != nil {
+			return err
+		}
+		if left = s.left; s.total == 0 { // nothing is held beside the file
+			writeIndex(t.index, on.Name(), st, list, left)
+		}
 	}
 	for i := range list {
-		list[i].from, list[i].in = from, section{on}
+		if list[i].from = from; list[i].in == nil {
+			list[i].in = section{on}
+		}
 	}
+	t.left.merge(left)
 	return t.addAll(list)
 }
 
@@ -84,12 +99,37 @@ func (s *tarScan) scan(tr *tar.Reader, in *io.SectionReader, base int64, dir str
 		if err != nil {
 			return err
 		}
-		name, ok := entryName(h.Name)
-		if !ok || h.Typeflag != tar.TypeReg || h.PAXRecords["GNU.sparse.major"] != "" || h.PAXRecords["GNU.sparse.map"] != "" {
+		if h.Typeflag == tar.TypeDir || h.Typeflag == tar.TypeXGlobalHeader {
+			continue
+		}
+		name, ok := memberName(h.Name)
+		if !ok {
+			s.left.add("named to climb out of their archive", 1)
 			continue
 		}
 		f := file{name: path.Join(dir, name), kind: imageKind, size: h.Size, from: s.from}
-		if in != nil {
+		sparse := h.Typeflag == tar.TypeGNUSparse || h.PAXRecords["GNU.sparse.major"] != "" || h.PAXRecords["GNU.sparse.map"] != ""
+		switch h.Typeflag {
+		case tar.TypeReg, tar.TypeCont, tar.TypeGNUSparse:
+		case tar.TypeLink:
+			to, ok := memberName(h.Linkname)
+			if to = path.Join(dir, to); !ok {
+				to = ".."
+			}
+			if err := s.link(f.name, to); err != nil {
+				return err
+			}
+			continue
+		case tar.TypeSymlink:
+			if err := s.link(f.name, symbolic(f.name, h.Linkname)); err != nil {
+				return err
+			}
+			continue
+		default:
+			s.left.add("that are devices, pipes or the like", 1)
+			continue
+		}
+		if in != nil && !sparse {
 			// tar.Reader reads whole blocks and nothing ahead: the content
 			// begins where the file now stands.
 			at, err := in.Seek(0, io.SeekCurrent)
@@ -99,13 +139,13 @@ func (s *tarScan) scan(tr *tar.Reader, in *io.SectionReader, base int64, dir str
 			f.at = base + at
 		}
 		br.Reset(tr)
-		if !hasImageName(name) {
-			if f.kind, f.size, err = sniffEntry(name, br, h.Size); err != nil {
-				return fmt.Errorf("%s: %w", name, err)
+		if !hasImageName(f.name) {
+			if f.kind, f.size, err = sniffEntry(f.name, br, h.Size); err != nil {
+				return fmt.Errorf("%s: %w", f.name, err)
 			}
 		}
-		if err := s.entry(f, br, in != nil && base == 0); err != nil {
-			return fmt.Errorf("%s: %w", name, err)
+		if err := s.entry(f, br, in != nil && base == 0, sparse); err != nil {
+			return fmt.Errorf("%s: %w", f.name, err)
 		}
 		if base == 0 {
 			s.work.add(512 + h.Size)
@@ -113,28 +153,24 @@ func (s *tarScan) scan(tr *tar.Reader, in *io.SectionReader, base int64, dir str
 	}
 }
 
-// entry adds one entry. Tars are opened where that is asked for.
-func (s *tarScan) entry(f file, br *bufio.Reader, open bool) error {
+// entry adds one entry. Tars are opened where that is asked for. The content of a sparse
+// one, whose holes are not in the file, is held.
+func (s *tarScan) entry(f file, br *bufio.Reader, open, sparse bool) error {
+	hold := s.on == nil || sparse
 	switch {
-	case f.kind == otherKind, f.kind == zipKind, f.kind == parquetKind:
-		return nil
-	case f.kind == tarKind:
-		if !open {
-			return nil
-		}
+	case f.kind == tarKind && open && sparse && !isHidden(f.name):
+		return errors.New("an archive in a sparse member; pack it without --sparse")
+	case f.kind == tarKind && open && !isHidden(f.name):
 		in := io.NewSectionReader(s.on, f.at, f.size)
 		return s.scan(tar.NewReader(in), in, f.at, strings.TrimSuffix(f.name, path.Ext(f.name)))
-	case f.kind == classKind && f.size > 1<<20: // annotations of many pictures
+	case f.kind == otherKind, f.kind == zipKind, f.kind == parquetKind, f.kind == tarKind, hold && isHidden(f.name):
+		s.unread(f)
 		return nil
 	case f.kind == classKind:
-		b, err := readAll(br, 1<<20)
-		if class := classIn(f.name, b); err == nil && class != "" && (path.Ext(f.name) == ".cls" || s.class[wdsKey(f.name)] == "") {
-			s.class[wdsKey(f.name)] = class
-		}
-		return err
+		return s.annotated(f, br)
 	case s.on == nil && s.lazy && f.kind.samples():
 		return errPacked
-	case s.on == nil:
+	case hold:
 		limit := min(maxHeld-s.total, maxBlob)
 		if f.kind == imageKind {
 			limit = min(limit, maxImage)
@@ -144,57 +180,10 @@ func (s *tarScan) entry(f file, br *bufio.Reader, open bool) error {
 			return err
 		}
 		s.total += int64(len(b))
-		f.at, f.in = int64(len(s.held.b)), &s.held
+		f.at, f.in, f.size = int64(len(s.held.b)), &s.held, int64(len(b))
 		s.held.b = append(s.held.b, b)
 	}
-	if len(s.files) >= maxFiles {
-		return fmt.Errorf("more than %d files", maxFiles)
-	}
-	s.files = append(s.files, f)
-	return nil
-}
-
-// finish gives the pictures of a WebDataset their classes.
-func (s *tarScan) finish() []file {
-	if len(s.class) > 0 {
-		for i := range s.files {
-			s.files[i].class = s.class[wdsKey(s.files[i].name)]
-		}
-	}
-	return s.files
-}
-
-// wdsKey is what the files of one sample of a WebDataset have in common: the name up
-// to its first dot.
-func wdsKey(name string) string {
-	dir, base := path.Split(name)
-	key, _, _ := strings.Cut(base, ".")
-	return dir + key
-}
-
-// classIn reads the class out of a .cls, which is nothing else, or a .json; "" if
-// there is none.
-func classIn(name string, b []byte) string {
-	if path.Ext(name) == ".cls" {
-		class := strings.TrimSpace(string(b))
-		if strings.ContainsAny(class, " \t\n/\x00") || len(class) > 256 {
-			return ""
-		}
-		return class
-	}
-	var fields map[string]any
-	if json.Unmarshal(b, &fields) != nil {
-		return ""
-	}
-	for _, key := range []string{"cls", "label", "class", "wnid"} {
-		switch v := fields[key].(type) {
-		case string:
-			return strings.ReplaceAll(v, "/", "_")
-		case float64:
-			return fmt.Sprint(v)
-		}
-	}
-	return ""
+	return s.add(f)
 }
 
 // ofImageNet is the files to read of a folder that has ImageNet's training tar and not

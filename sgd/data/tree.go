@@ -17,7 +17,9 @@ import (
 // written to, and those that climb out with ".." are left out.
 type tree struct {
 	root  string
+	at    string // the folder or the archive that it is of
 	files []file
+	left  tally           // of files that are not read
 	links int             // symbolic links not followed: they lead out of the folder
 	been  map[string]bool // folders that links led to, by their real paths
 	tops  []located       // links of the top folder that were not followed
@@ -84,7 +86,7 @@ func (t *tree) wrap(name string, err error) error {
 // not nil, makes what is told of reading an archive. index is the folder of the
 // indices of tars, "" for none.
 func openTree(at string, lazy bool, index string, work func(file string, size int64) *work) (_ *tree, err error) {
-	t := &tree{root: at, lazy: lazy, index: index, work: work}
+	t := &tree{root: at, at: at, lazy: lazy, index: index, work: work}
 	defer func() {
 		if err != nil {
 			t.Close()
@@ -157,9 +159,11 @@ func (t *tree) walk(in folder) (rest []located, err error) {
 				return err
 			}
 		case !d.Type().IsRegular():
+			t.left.add("that are devices, pipes or the like", 1)
 			return nil
 		}
 		if path.Ext(name) == ".xml" {
+			t.left.ending(name)
 			return nil // ImageNet has half a million annotations: not worth a look each
 		}
 		if !hasImageName(name) {
@@ -220,11 +224,12 @@ func (t *tree) followClasses() error {
 }
 
 // enter walks a folder that a link leads to. Each is walked once, and none that the tree
-// lies in: such links are counted, and those that lead to no folder.
+// or the link lies in: such links are counted, and those that lead to no folder.
 func (t *tree) enter(in folder, inside, name string) ([]located, error) {
 	real, err := realPath(filepath.Join(in.Name(), filepath.FromSlash(inside)))
 	home, homeErr := realPath(t.root)
-	if err != nil || homeErr != nil || t.been[real] || holds(real, home) {
+	above, aboveErr := realPath(filepath.Join(in.Name(), filepath.FromSlash(path.Dir(inside))))
+	if err != nil || homeErr != nil || aboveErr != nil || t.been[real] || holds(real, home) || holds(real, above) {
 		t.links++
 		return nil, nil
 	}
@@ -242,14 +247,6 @@ func (t *tree) enter(in folder, inside, name string) ([]located, error) {
 	}
 	t.been[real] = true
 	return t.walk(folder{root, name})
-}
-
-// andLinks adds to an error how many links were not followed.
-func (t *tree) andLinks(err error) error {
-	if t.links == 0 {
-		return err
-	}
-	return fmt.Errorf("%w; %d symbolic links that leave the folder were not followed", err, t.links)
 }
 
 func (t *tree) add(f file) error {
