@@ -65,7 +65,7 @@ type check struct {
 }
 
 var conduct = []check{
-	{"bits", bits}, {"resume", resume}, {"stop", stop}, {"ledger", ledger}, {"bytes", told}, {"death", death}, {"average", average},
+	{"bits", bits}, {"resume", resume}, {"stop", stop}, {"ledger", ledger}, {"bytes", told}, {"death", death}, {"average", average}, {"lead", lead},
 }
 
 // all are the checks that a mode is put through.
