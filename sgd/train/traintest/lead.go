@@ -12,7 +12,8 @@ import (
 )
 
 // lead: ranks on a real clock wait for an observer that takes long to evaluate. What they
-// told it would fill memory otherwise, and a stop would wait behind it.
+// told it would fill memory otherwise, and a stop would wait behind it. They may make as many
+// passes as there are to ten evaluations.
 func lead(m train.Mode) error {
 	j, err := World(m)
 	if err != nil {
@@ -24,8 +25,8 @@ func lead(m train.Mode) error {
 	if _, err := run(j, &local.Net{}, nil); err != nil {
 		return err
 	}
-	if ahead, all := slow.ahead, slow.passes.Load(); ahead > all/8 {
-		return fmt.Errorf("while update %d was evaluated, workers made %d of %d passes", j.EvalEvery, ahead, all)
+	if all, evals := slow.passes.Load(), slow.evals.Load(); slow.ahead*evals > 10*all {
+		return fmt.Errorf("while update %d was evaluated, workers made %d of %d passes, and there were %d evaluations", j.EvalEvery, slow.ahead, all, evals)
 	}
 	return nil
 }
