@@ -227,8 +227,11 @@ func (c *conductor) update(ctx context.Context, before int) error {
 
 // call calls the first n workers.
 func (c *conductor) call(ctx context.Context, code uint8, n int) error {
-	if c.door != nil && code != callHold { // who comes later is not asked
-		c.o.part(evaluation(c.made, code == callLast)).wanted = slices.Clone(c.there())
+	if code != callHold {
+		e := c.o.part(evaluation(c.made, code == callLast))
+		if c.door != nil { // who comes later is not asked
+			e.wanted = slices.Clone(c.there())
+		}
 	}
 	for i, r := range c.there() {
 		if i >= n || c.gone[r] {
