@@ -12,6 +12,7 @@ import (
 	"sync"
 	"time"
 
+	"github.com/gradlab/gradlab/internal/f32"
 	"github.com/gradlab/gradlab/sgd"
 	"github.com/gradlab/gradlab/sgd/nn"
 )
@@ -189,6 +190,11 @@ func (m *Model) Init(params []float32, seed uint64) {
 			return err
 		}
 		copy(params, p.floats(0, len(params)))
+		for i, s := range m.layout.Spans {
+			if !f32.AllFinite(m.layout.View(params, i)) {
+				return p.because(fmt.Errorf("the first parameters of tensor %q hold NaN or Inf", s.Name))
+			}
+		}
 		return nil
 	})
 	if err != nil {

@@ -1,12 +1,15 @@
 package external_test
 
 import (
+	"bytes"
 	"context"
 	"errors"
+	"fmt"
 	"math"
 	"os"
 	"path/filepath"
 	"slices"
+	"strconv"
 	"strings"
 	"syscall"
 	"testing"
@@ -140,7 +143,7 @@ func TestLearns(t *testing.T) {
 func TestFailures(t *testing.T) {
 	for how, want := range map[string]string{
 		"dies": "exit status 3", "hangs": "said nothing for", "size": "has shape (3, 3); want (10, 64)",
-		"garbage": "garbage on its socket", "throws": "RuntimeError: no luck",
+		"garbage": "garbage on its socket", "throws": "RuntimeError: no luck", "shrinks": "Operation not permitted",
 	} {
 		t.Run(how, func(t *testing.T) {
 			t.Parallel()
@@ -181,6 +184,26 @@ func TestFailures(t *testing.T) {
 			t.Errorf("printed %q", got)
 		}
 	})
+	t.Run("first", func(t *testing.T) {
+		m := open(t, 0, "first")
+		p := make([]float32, 650)
+		m.Init(p, 1)
+		if _, err := m.Grad(context.Background(), sgd.Pass{Params: p, Grad: p}, batch(t, 0, 4)); err == nil || !strings.Contains(err.Error(), `first parameters of tensor "b" hold NaN`) {
+			t.Error(err)
+		}
+	})
+	t.Run("twice", func(t *testing.T) { // an answer too many is no answer to what is asked next
+		m := open(t, 0, "twice")
+		p, g := make([]float32, 650), make([]float32, 650)
+		m.Init(p, 1)
+		_, err := m.Grad(context.Background(), sgd.Pass{Params: p, Grad: g}, batch(t, 0, 4))
+		if err == nil {
+			_, err = m.Eval(p, nil, batch(t, 0, 4))
+		}
+		if err == nil || !strings.Contains(err.Error(), "to be answered once") {
+			t.Error(err)
+		}
+	})
 	t.Run("command", func(t *testing.T) {
 		if _, err := external.Open(context.Background(), external.Options{Command: []string{"/nowhere"}}); err == nil || !strings.Contains(err.Error(), "does not start") {
 			t.Error(err)
@@ -206,6 +229,58 @@ func TestCancelled(t *testing.T) {
 	m.Close()
 	if n, err := syscall.Wait4(-1, nil, syscall.WNOHANG, nil); err == nil {
 		t.Errorf("process %d is left", n)
+	}
+}
+
+// What a program started is ended with it, in a session of its own too.
+func TestDaemonsEnd(t *testing.T) {
+	told := filepath.Join(t.TempDir(), "pid")
+	m := open(t, 0, "daemon", told)
+	p, g := make([]float32, 650), make([]float32, 650)
+	m.Init(p, 1)
+	if _, err := m.Grad(context.Background(), sgd.Pass{Params: p, Grad: g}, batch(t, 0, 4)); err != nil {
+		t.Fatal(err)
+	}
+	pid := 0
+	for pid == 0 {
+		b, _ := os.ReadFile(told)
+		pid, _ = strconv.Atoi(string(b))
+		time.Sleep(time.Millisecond)
+	}
+	m.Close()
+	for { // it is dead, and gone once it is reaped
+		b, err := os.ReadFile(fmt.Sprintf("/proc/%d/stat", pid))
+		if err != nil || bytes.Contains(b, []byte(") Z ")) {
+			break
+		}
+		if cmd, _ := os.ReadFile(fmt.Sprintf("/proc/%d/cmdline", pid)); bytes.HasPrefix(cmd, []byte("sleep")) && t.Context().Err() != nil {
+			t.Fatalf("process %d lives", pid)
+		}
+		time.Sleep(time.Millisecond)
+	}
+}
+
+// A program that hangs does not hold up a run that is to stop: passes under way and later
+// ones end, and without the hurry programs have their time again.
+func TestHurry(t *testing.T) {
+	m := open(t, 0, "hangs")
+	p, g := make([]float32, 650), make([]float32, 650)
+	m.Init(p, 1)
+	defer external.Hurry(0)
+	ended := make(chan error, 1)
+	go func() {
+		_, err := m.Grad(context.Background(), sgd.Pass{Params: p, Grad: g}, batch(t, 0, 4))
+		ended <- err
+	}()
+	for m.Printed() == "" { // the pass has begun
+	}
+	external.Hurry(time.Millisecond)
+	if err := <-ended; !errors.Is(err, external.ErrHurried) || !strings.Contains(err.Error(), "the last words") {
+		t.Error(err)
+	}
+	external.Hurry(0)
+	if good := open(t, 0); good.Layout().Size() != 650 {
+		t.Error("no program starts any more")
 	}
 }
 

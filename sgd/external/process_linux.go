@@ -22,7 +22,7 @@ import (
 )
 
 // Version is that of the protocol.
-const Version = 1
+const Version = 2
 
 // largest is the longest message, in bytes.
 const largest = 16 << 20
@@ -32,7 +32,9 @@ const grace = 10 * time.Second
 
 // message is what travels, either way; see docs/external.md.
 type message struct {
-	Op      string   `json:"op"`
+	Op string `json:"op"`
+	// ID numbers what the engine asks for; what answers it has the same.
+	ID      uint64   `json:"id,omitempty"`
 	Version int      `json:"version,omitempty"`
 	Seed    uint64   `json:"seed,omitempty"`
 	First   uint64   `json:"first,omitempty"`
@@ -78,6 +80,9 @@ type process struct {
 	file   *os.File
 	mem    []byte
 	out    tail
+	waits  patience      // of the engine
+	id     uint64        // of what it was asked last
+	mark   string        // in the environment of all that it starts
 	gone   chan struct{} // closed once it has ended
 	layout sgd.Layout
 	flops  []float64
@@ -98,17 +103,19 @@ func start(opt Options) (*process, error) {
 	if err != nil {
 		return nil, fmt.Errorf("external: no socket: %w", err)
 	}
-	file, err := os.CreateTemp("/dev/shm", "gradlab-external-")
+	file, err := sealed()
 	if err != nil {
 		conn.Close()
 		return nil, fmt.Errorf("external: no shared memory: %w", err)
 	}
-	os.Remove(file.Name()) // it lives as long as it is open
-	p := &process{opt: opt, conn: conn, in: bufio.NewReader(conn), file: file, gone: make(chan struct{})}
+	p := &process{opt: opt, conn: conn, in: bufio.NewReader(conn), waits: patience{conn, opt.Limit}, file: file, gone: make(chan struct{})}
 	p.cmd = exec.Command(opt.Command[0], opt.Command[1:]...)
+	p.cmd.Env = p.cmd.Environ()
 	if dir, err := Python(); err == nil { // else who imports gradlab says that there is none
-		p.cmd.Env = inPath(p.cmd.Environ(), dir)
+		p.cmd.Env = inPath(p.cmd.Env, dir)
 	}
+	p.mark = newMark()
+	p.cmd.Env = append(p.cmd.Env, p.mark)
 	p.cmd.Stdout, p.cmd.Stderr = &p.out, &p.out
 	p.cmd.ExtraFiles = []*os.File{theirs, file}
 	p.cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true, Pdeathsig: syscall.SIGKILL}
@@ -121,8 +128,10 @@ func start(opt Options) (*process, error) {
 	go func() {
 		_ = p.cmd.Wait()
 		_ = syscall.Kill(-p.cmd.Process.Pid, syscall.SIGKILL) // what it started
+		killMarked(p.mark)                                    // and what of that has a group of its own
 		close(p.gone)
 	}()
+	hurry.add(&p.waits)
 	return p, nil
 }
 
@@ -150,6 +159,7 @@ func (p *process) end() {
 func (p *process) kill() {
 	p.end()
 	<-p.gone
+	hurry.remove(&p.waits)
 	p.conn.Close()
 	p.file.Close()
 }
@@ -165,29 +175,28 @@ func (p *process) because(err error) error {
 	return fmt.Errorf("external: %q: %w; it printed nothing", strings.Join(p.cmd.Args, " "), err)
 }
 
+// send asks for something, or tells of it.
 func (p *process) send(m message) error {
+	p.id++
+	m.ID = p.id
 	body, err := json.Marshal(m)
 	if err != nil {
 		return err
 	}
 	frame := binary.LittleEndian.AppendUint32(nil, uint32(len(body)))
-	p.patient()
+	hurry.again(&p.waits)
 	if _, err := p.conn.Write(append(frame, body...)); err != nil {
 		return p.lost(err)
 	}
 	return nil
 }
 
-// patient begins the time that the process has.
-func (p *process) patient() {
-	if p.opt.Limit > 0 {
-		_ = p.conn.SetDeadline(time.Now().Add(p.opt.Limit))
-	}
-}
-
 // lost words an error of the socket.
 func (p *process) lost(err error) error {
 	if errors.Is(err, os.ErrDeadlineExceeded) {
+		if err := hurry.why(&p.waits); err != nil {
+			return p.because(err)
+		}
 		return p.because(fmt.Errorf("it said nothing for %v", p.opt.Limit))
 	}
 	select {
@@ -201,7 +210,7 @@ func (p *process) lost(err error) error {
 
 // answer is the next message, which must be one of those.
 func (p *process) answer(want ...string) (m message, err error) {
-	p.patient()
+	hurry.again(&p.waits)
 	var head [4]byte
 	if _, err := io.ReadFull(p.in, head[:]); err != nil {
 		return m, p.lost(err)
@@ -219,6 +228,12 @@ func (p *process) answer(want ...string) (m message, err error) {
 	}
 	if m.Op == "error" {
 		return m, p.because(fmt.Errorf("it failed:\n%s", m.Text))
+	}
+	if m.Op == "layout" && m.Version != Version {
+		return m, p.because(fmt.Errorf("it speaks version %d of the protocol; this is version %d", m.Version, Version))
+	}
+	if m.ID != p.id {
+		return m, p.because(fmt.Errorf("it answers %q to message %d; the engine waits for the answer to message %d, each of which is to be answered once", m.Op, m.ID, p.id))
 	}
 	if !slices.Contains(want, m.Op) {
 		return m, p.because(fmt.Errorf("it says %q; want %s", m.Op, strings.Join(want, " or ")))
@@ -238,9 +253,6 @@ func (p *process) hello() error {
 	m, err := p.answer("layout")
 	if err != nil {
 		return err
-	}
-	if m.Version != Version {
-		return p.because(fmt.Errorf("it speaks version %d of the protocol; this is version %d", m.Version, Version))
 	}
 	switch {
 	case m.Values == hello.Values:

@@ -10,7 +10,7 @@ import traceback
 
 from gradlab.memory import Memory
 
-VERSION = 1
+VERSION = 2
 
 clock = None  # of gradlab.virtual, where this process is a rank of a virtual cluster
 
@@ -78,9 +78,8 @@ class Worker:
         _Session(self).run()
 
 
-def frame(op, **fields):
+def frame(body):
     """A message as it travels."""
-    body = json.dumps(dict(op=op, **fields), allow_nan=False).encode()
     return struct.pack("<I", len(body)) + body
 
 
@@ -89,6 +88,7 @@ class _Session:
         self.worker = worker
         self.pipe = os.fdopen(3, "r+b", buffering=0)
         self.memory = None
+        self.id = 0  # of the message that is being answered
 
     def read(self, n):
         out = b""
@@ -100,7 +100,7 @@ class _Session:
         return out
 
     def send(self, op, **fields):
-        self.write(frame(op, **fields))
+        self.write(frame(json.dumps(dict(op=op, id=self.id, **fields), allow_nan=False).encode()))
 
     def write(self, message):
         left = memoryview(message)
@@ -112,6 +112,7 @@ class _Session:
             while True:
                 (n,) = struct.unpack("<I", self.read(4))
                 m = json.loads(self.read(n))
+                self.id = m.get("id", 0)
                 getattr(self, "on_" + m["op"])(m)
         except Exception:
             self.send("error", text=traceback.format_exc())
@@ -124,7 +125,7 @@ class _Session:
         self.half = values == "bf16"
         self.classes = m.get("classes", 0)
         flops = self.worker.begin(tuple(m.get("shape", ())), self.classes)
-        self.ready = {t[0]: frame("ready", span=i) for i, t in enumerate(self.worker.tensors)}
+        self.ready = {t[0]: b'{"op":"ready","span":%d,"id":' % i for i, t in enumerate(self.worker.tensors)}
         self.layout(flops, takes=list(self.worker.takes), **(dict(values=values) if self.half else {}))
 
     def on_side(self, m):
@@ -154,7 +155,7 @@ class _Session:
 
         def tell(wait=False):
             for name in self.memory.arrived(wait):
-                self.write(self.ready[name])
+                self.write(frame(self.ready[name] + b"%d}" % self.id))
 
         def ready(name, grad):
             if name not in left:
