@@ -83,6 +83,9 @@ func (r *recipe) servePictures(at string, size int, share float64, how Pictures,
 	if note := idle(how.set(), o); note != "" {
 		ds.Note += "; " + note
 	}
+	if len(t.tables) > 0 {
+		ds.Note += "; left out: " + listed(t.tables)
+	}
 	if kept != "" {
 		ds.Note += "; " + kept
 	}

@@ -11,6 +11,7 @@ import (
 	"os"
 	"path"
 	"slices"
+	"strconv"
 	"strings"
 )
 
@@ -189,9 +190,9 @@ func classIn(name string, b []byte) string {
 	for _, key := range []string{"cls", "label", "class", "wnid"} {
 		switch v := fields[key].(type) {
 		case string:
-			return strings.ReplaceAll(v, "/", "_")
+			return escapedClass(v)
 		case float64:
-			return fmt.Sprint(v)
+			return strconv.FormatFloat(v, 'f', -1, 64)
 		}
 	}
 	return ""

@@ -24,6 +24,9 @@ type tree struct {
 	tops  []located       // links of the top folder that were not followed
 	held  int64           // bytes of Parquet files in memory
 
+	tables []string          // Parquet files left out, and why
+	bare   map[string]string // why pictures of an archive have no class, by the archive
+
 	divided bool // a share of each class is for testing, as nothing says what is
 	lazy    bool
 	index   string // folder of the indices of tars, "" for none
@@ -245,8 +248,11 @@ func (t *tree) enter(in folder, inside, name string) ([]located, error) {
 	return t.walk(folder{root, name})
 }
 
-// andLinks adds to an error how many links were not followed.
+// andLinks adds to an error which tables and how many links were left out.
 func (t *tree) andLinks(err error) error {
+	if len(t.tables) > 0 {
+		err = fmt.Errorf("%w; left out: %s", err, listed(t.tables))
+	}
 	if t.links == 0 {
 		return err
 	}
