@@ -43,27 +43,23 @@ func (NPY) own() {}
 // Open reads the arrays into memory. There is nothing to augment. Errors name the
 // file.
 func (s NPY) Open(o Options) (sgd.Dataset, error) {
-	dir, err := ownPath("npy", s.Path, o)
-	if err != nil {
-		return sgd.Dataset{}, err
+	train, test, notes, err := s.tables(o)
+	var ds sgd.Dataset
+	if err == nil {
+		ds, err = serve(train, test, s.Scale, o, notes...)
 	}
-	ds, err := s.open(dir, o)
 	if err != nil {
-		return ds, fmt.Errorf("data: npy: %w", err)
+		return ds, fmt.Errorf("data: npy: %s", strings.TrimPrefix(err.Error(), "data: npy: "))
 	}
 	return ds, nil
 }
 
-func (s NPY) open(dir string, o Options) (ds sgd.Dataset, err error) {
-	train, test, notes, err := s.tables(dir)
+// tables reads both parts, and notes what looks odd in them.
+func (s NPY) tables(o Options) (train, test *unscaled, notes []string, err error) {
+	dir, err := ownPath("npy", s.Path, o)
 	if err != nil {
-		return ds, err
+		return nil, nil, nil, err
 	}
-	return serve(train, test, s.Scale, o, notes...)
-}
-
-// tables reads both parts.
-func (s NPY) tables(dir string) (train, test *unscaled, notes []string, err error) {
 	if exists(filepath.Join(dir, "X_train.npy")) {
 		if train, err = s.pair(dir, "_train"); err == nil {
 			test, err = s.pair(dir, "_test")
