@@ -18,7 +18,7 @@ func (e *env) dataCommand() *cobra.Command {
 	var fetch, verify, check bool
 	c := &cobra.Command{
 		Use:   "data [SET]",
-		Short: "Where a data set is; fetch it, verify it, check a copy or files of your own",
+		Short: "Where a data set is; fetch, verify or check it, or files of yours",
 		RunE: func(cmd *cobra.Command, args []string) error {
 			p := e.places()
 			d := progress.New(e.err)

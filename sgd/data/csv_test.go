@@ -33,6 +33,8 @@ func TestCSVHeader(t *testing.T) {
 		"numbers, labels are texts":     {"kind,0,1\ncat,1.5,2\ndog,2,1\ncat,1,1\n", "", true, 3},
 		"numbers from 1":                {"1,2,3,kind\n1.5,2,1,cat\n2,1,1,dog\n2,1,1,dog\n", ",label=4", true, 3},
 		"numbers alone":                 {"0,1,2,3,4\n7,1,2,3,4\n0,5,5,5,5\n0,1,1,1,1\n", "", true, 3},
+		"numbers above fractions":       {"0,1,2\n0,1.5,2.0\n1,0.5,1.0\n0,2.5,1.5\n", "", true, 3},
+		"whole above fractions":         {"0,4,2\n0,1.5,2.0\n1,0.5,1.0\n0,2.5,1.5\n", "", false, 4},
 		"an index and numbers":          {",0,1,2\n0,1.5,2,1\n1,2.5,2,0\n2,2.5,2,0\n", ",label=4", true, 3},
 		"years among names":             {"y,age,2019,2020\n0,1,2,3\n1,2,3,4\n", "", true, 2},
 		"names":                         {"y,a\n1,2\n0,3\n", "", true, 2},
@@ -100,6 +102,9 @@ func TestCSVMissingLabel(t *testing.T) {
 		_, err := Open("csv(path=t.csv,label=y)", Options{Dir: dir})
 		refused(t, err, []string{"t.csv:4: the label, column 3 (y), is missing", gap})
 	}
+	store(t, filepath.Join(dir, "t.csv"), []byte("a,y\n1,2\n3,-Inf\n"))
+	_, err := Open("csv(path=t.csv,label=y)", Options{Dir: dir})
+	refused(t, err, []string{`t.csv:3: the label, column 2 (y), is "-Inf"; want a name or a finite number`})
 }
 
 // pandas' index is no feature and no label; a count of the lines that has a name is noted.

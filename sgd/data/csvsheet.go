@@ -36,8 +36,9 @@ type lines struct {
 	class  map[string]string // how a label is called
 }
 
-// column counts the fields of a column below line 1.
-type column struct{ numbers, texts int }
+// column counts the fields of a column below line 1: numbers, of them those that are not
+// written as whole, and others.
+type column struct{ numbers, decimals, texts int }
 
 // parseCSV reads a table. like is the table of the training set, nil for that itself.
 // Errors begin with a colon and the line.
@@ -145,15 +146,21 @@ func (s *lines) take(rec []string, line int, below []column) error {
 		v, err := strconv.ParseFloat(field, 64)
 		number := err == nil && !math.IsNaN(v) && !math.IsInf(v, 0)
 		if below != nil {
-			if number {
-				below[i].numbers++
-			} else {
+			switch {
+			case !number:
 				below[i].texts++
+			case !whole(strings.TrimPrefix(field, "-")):
+				below[i].decimals++
+				fallthrough
+			default:
+				below[i].numbers++
 			}
 		}
 		switch {
 		case i == s.at && missing(field):
 			return fmt.Errorf("%d: the label, column %s, is missing (%q); leave the line out, or give it a class", line, s.title(i), field)
+		case i == s.at && err == nil && !number:
+			return fmt.Errorf("%d: the label, column %s, is %q; want a name or a finite number", line, s.title(i), field)
 		case i == s.at:
 			class, ok := s.class[field]
 			if !ok {
@@ -339,10 +346,13 @@ func isNumber(f string) bool { _, err := strconv.ParseFloat(f, 64); return err =
 func whole(f string) bool { return f != "" && strings.Trim(f, "0123456789") == "" }
 
 // positions tells whether line 1 counts its columns from 0, as pandas names them: all of
-// four columns or more, those behind one without a name, or, from 0 or 1, those beside the
-// label's name.
+// four columns or more, or of any number where no feature below is written as whole; those
+// behind one without a name; or, from 0 or 1, those beside the label's name.
 func (s *lines) positions() bool {
 	list, least, next := slices.Clone(s.first), 4, 0
+	if s.decimals() {
+		least = 2
+	}
 	if !isNumber(s.first[s.at]) {
 		list, least = slices.Delete(list, s.at, s.at+1), 2
 	}
@@ -359,6 +369,16 @@ func (s *lines) positions() bool {
 		next++
 	}
 	return len(list) >= least
+}
+
+// decimals tells whether two lines or more below have no feature that is written as whole.
+func (s *lines) decimals() bool {
+	for i, c := range s.below {
+		if i != s.at && (c.decimals < 2 || c.decimals < c.numbers) {
+			return false
+		}
+	}
+	return true
 }
 
 // rising tells whether the features of line 1 are three or more rising numbers.
