@@ -182,7 +182,7 @@ func (s PictureFolder) check(o Options, out *Report) error {
 	defer t.Close()
 	parts, classes, err := t.imageFolder(s.Test)
 	if err != nil {
-		return fmt.Errorf("data: pictures: %w", err)
+		return fmt.Errorf("data: pictures: %w", t.why(err))
 	}
 	list := slices.Concat(parts[0], parts[1])
 	c := &checked{list: list, train: len(parts[0]), look: make([]string, len(list)), why: make([]error, len(list)), sum: make([][16]byte, len(list))}

@@ -107,7 +107,7 @@ func (t *tree) imageFolder(share float64) (parts [2][]labelled, classes []string
 		test = splits[testSplit]
 	}
 	if len(train) == 0 || len(test) == 0 {
-		return parts, nil, t.andLinks(fmt.Errorf("%s: no pictures under both train/ and val/ (or test/): %d and %d of %d; data=pictures(path=…) holds a share of each class back for testing%s", t.root, len(train), len(test), len(t.files), between(train, test)))
+		return parts, nil, t.andLinks(fmt.Errorf("%s: no pictures under both train/ and val/ (or test/): %d and %d of %d; data=pictures(path=…) holds a share of each class back for testing", t.root, len(train), len(test), len(t.files)))
 	}
 	for _, l := range train {
 		classes = append(classes, classOf(l.rel))
@@ -139,7 +139,7 @@ func (t *tree) imageFolder(share float64) (parts [2][]labelled, classes []string
 				c = g
 			}
 			y, ok := class[c]
-			if c == "" && (t.bare[list[i].from] != "" || t.labelSeen(list[i].file) != "") {
+			if c == "" && t.bare[list[i].from] != "" {
 				return parts, nil, t.noClass(list[i].file)
 			}
 			if !ok || c == "" {
@@ -150,14 +150,6 @@ func (t *tree) imageFolder(share float64) (parts [2][]labelled, classes []string
 		parts[p] = list
 	}
 	return parts, classes, nil
-}
-
-// between says of a part of a set without the other how its folder was taken.
-func between(train, test []labelled) string {
-	if one := slices.Concat(train, test); len(one) > 0 && classOf(one[0].rel) == "" {
-		return splitNamed(one[0].file)
-	}
-	return ""
 }
 
 // unlabelled says what is wrong with a picture whose class is not known.

@@ -58,6 +58,9 @@ func (r *recipe) servePictures(at string, size int, share float64, how Pictures,
 	}
 	parts, classes, err := t.imageFolder(share)
 	if err != nil {
+		if share > 0 {
+			err = t.why(err)
+		}
 		t.Close()
 		return sgd.Dataset{}, fmt.Errorf("data: %s: %w", r.name, err)
 	}

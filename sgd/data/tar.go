@@ -11,7 +11,6 @@ import (
 	"os"
 	"path"
 	"slices"
-	"strconv"
 	"strings"
 )
 
@@ -190,9 +189,9 @@ func classIn(name string, b []byte) string {
 	for _, key := range []string{"cls", "label", "class", "wnid"} {
 		switch v := fields[key].(type) {
 		case string:
-			return escapedClass(v)
+			return strings.ReplaceAll(v, "/", "_")
 		case float64:
-			return strconv.FormatFloat(v, 'f', -1, 64)
+			return fmt.Sprint(v)
 		}
 	}
 	return ""

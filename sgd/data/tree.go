@@ -248,11 +248,8 @@ func (t *tree) enter(in folder, inside, name string) ([]located, error) {
 	return t.walk(folder{root, name})
 }
 
-// andLinks adds to an error which tables and how many links were left out.
+// andLinks adds to an error how many links were not followed.
 func (t *tree) andLinks(err error) error {
-	if len(t.tables) > 0 {
-		err = fmt.Errorf("%w; left out: %s", err, listed(t.tables))
-	}
 	if t.links == 0 {
 		return err
 	}
