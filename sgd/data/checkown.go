@@ -108,7 +108,7 @@ func checkTables(train, test *unscaled, out *Report) error {
 	return nil
 }
 
-// leaked counts the test samples whose numbers are those of a training sample.
+// leaked counts the test samples that are equal to a training sample.
 func leaked(train, test *unscaled) (n int) {
 	seed, x := maphash.MakeSeed(), make([]float64, train.sh.Len())
 	var b []byte
@@ -132,7 +132,7 @@ func leaked(train, test *unscaled) (n int) {
 	return n
 }
 
-// drawn picks three of n, the same each time.
+// drawn picks three of n samples, the same each time.
 func drawn(n int) (out []int) {
 	for k := range min(n, 3) {
 		out = append(out, rng.New(0, "check").Permute(k, n))
@@ -227,7 +227,7 @@ func grey8(img image.Image, x, y int) float64 {
 	return float64(g.Y)
 }
 
-// notRead says what of a set was left out.
+// notRead lists the files that were left out.
 func (t *tree) notRead() (out []string) {
 	for _, why := range t.tables {
 		out = append(out, "left out: "+why)

@@ -16,7 +16,7 @@ import (
 type sheet struct {
 	named    bool     // line 1 holds the names of columns
 	label    string   // the column of labels, by its name or number
-	features []string // the columns of features, likewise
+	features []string // the columns of features, by name or number
 	x        []float64
 	labels   []string // as classes are called
 	notes    []string // how the file was understood
@@ -28,9 +28,9 @@ type lines struct {
 	first []string // fields of line 1
 	line  int      // of it
 	at    int      // the column of labels
-	like  *sheet   // of the training set, whose columns these are matched to; nil: this is it
+	like  *sheet   // the sheet of the training set; nil in that sheet itself
 
-	below  []column // what lies below line 1
+	below  []column // counts of the fields below line 1
 	x      []float64
 	labels []string
 	class  map[string]string // how a label is called
@@ -81,8 +81,8 @@ func parseCSV(b []byte, label string, like *sheet) (*sheet, error) {
 	return out, nil
 }
 
-// separator is what the fields of the first line are apart by: of comma, semicolon
-// and tab that which is there most often, outside quotes.
+// separator returns the character between fields: comma, semicolon or tab, whichever
+// line 1 has most of outside quotes.
 func separator(b []byte) rune {
 	count := map[byte]int{}
 	quoted := false
@@ -103,7 +103,7 @@ func separator(b []byte) rune {
 	return rune(sep)
 }
 
-// begin keeps line 1 until it shows what it is, and finds the column of labels.
+// begin stores line 1 and finds the column of labels.
 func (s *lines) begin(rec []string, line int) error {
 	for _, f := range rec {
 		s.first = append(s.first, strings.Clone(strings.TrimSpace(f)))
@@ -129,8 +129,8 @@ func (s *lines) begin(rec []string, line int) error {
 	return nil
 }
 
-// wanted is the column of labels that was asked for: a name, or a number from 1. A test
-// set has that of the training set, by name if there are names.
+// wanted returns the column of labels: a name, or a number from 1. A test set takes the
+// column of the training set, by name if that has names.
 func (s *lines) wanted() (name string, n int, numbered bool) {
 	if s.like != nil && s.like.named {
 		return s.like.label, 0, false
@@ -178,8 +178,8 @@ func (s *lines) take(rec []string, line int, below []column) error {
 	return nil
 }
 
-// missing tells what stands for no value where tables are written: by pandas, by R, in
-// the sets of UCI.
+// missing reports whether a field stands for no value, as pandas, R and the sets of UCI
+// write it.
 func missing(field string) bool {
 	switch strings.ToLower(strings.TrimLeft(field, "+-")) {
 	case "", "nan", "na", "n/a", "<na>", "#na", "#n/a", "#n/a n/a", "null", "none", "1.#ind", "1.#qnan", "?":
@@ -209,7 +209,7 @@ func classOfLabel(label string) string {
 	return strconv.FormatFloat(v, 'g', -1, 64)
 }
 
-// end decides what line 1 is and makes the sheet.
+// end decides whether line 1 holds names or a sample, and makes the sheet.
 func (s *lines) end() (*sheet, error) {
 	if s.first == nil {
 		return nil, errors.New(" no samples in it")
@@ -268,7 +268,7 @@ func (s *lines) title(i int) string {
 	return fmt.Sprintf("%d (%s)", i+1, s.first[i])
 }
 
-// header tells whether line 1 holds names, and by what. All columns are asked: a text in
+// header reports whether line 1 holds names, and why. All columns count: a text in
 // a column of features is a name, if no other field of the line can only be a value. A
 // name that is a number is whole, and no other column has it.
 func (s *lines) header() (names bool, why string, err error) {
@@ -311,9 +311,9 @@ func (s *lines) header() (names bool, why string, err error) {
 	return false, "all of its features are numbers", nil
 }
 
-// What the field of line 1 in the column of labels is, beside those below.
+// Kinds of the label in line 1, compared with the labels below.
 const (
-	labelAgain = iota // one of them
+	labelAgain = iota // equal to a label below
 	labelOdd          // a text where they are numbers, or the other way round
 	labelAlone        // a text among texts that occurs once
 	labelOther        // a number that occurs once, or missing
@@ -325,7 +325,7 @@ func (s *lines) labelOfFirst() int {
 	for _, c := range s.class {
 		if c == class {
 			if number && s.positions() {
-				return labelOther // as a column's place it says nothing
+				return labelOther // a column's place decides nothing
 			}
 			return labelAgain
 		}
@@ -345,9 +345,9 @@ func isNumber(f string) bool { _, err := strconv.ParseFloat(f, 64); return err =
 
 func whole(f string) bool { return f != "" && strings.Trim(f, "0123456789") == "" }
 
-// positions tells whether line 1 counts its columns from 0, as pandas names them: all of
-// four columns or more, or of any number where no feature below is written as whole; those
-// behind one without a name; or, from 0 or 1, those beside the label's name.
+// positions reports whether line 1 counts its columns from 0, as pandas names them: all of
+// four columns or more, or of two where no feature below is written as whole; all after a
+// column without a name; or, from 0 or 1, all but the label's, which has a name.
 func (s *lines) positions() bool {
 	list, least, next := slices.Clone(s.first), 4, 0
 	if s.decimals() {
@@ -371,7 +371,7 @@ func (s *lines) positions() bool {
 	return len(list) >= least
 }
 
-// decimals tells whether two lines or more below have no feature that is written as whole.
+// decimals reports whether two lines or more follow without a feature written as whole.
 func (s *lines) decimals() bool {
 	for i, c := range s.below {
 		if i != s.at && (c.decimals < 2 || c.decimals < c.numbers) {
@@ -381,7 +381,7 @@ func (s *lines) decimals() bool {
 	return true
 }
 
-// rising tells whether the features of line 1 are three or more rising numbers.
+// rising reports whether the features of line 1 are three or more rising numbers.
 func (s *lines) rising() bool {
 	last, n := math.Inf(-1), 0
 	for i, f := range s.first {
@@ -397,7 +397,7 @@ func (s *lines) rising() bool {
 	return n >= 3
 }
 
-// sameNames tells whether line 1 has the names of the training set's columns, in any order.
+// sameNames reports whether line 1 has the names of the training set's columns, in any order.
 func (s *lines) sameNames() bool {
 	for _, name := range append([]string{s.like.label}, s.like.features...) {
 		if !slices.Contains(s.first, name) {
@@ -444,7 +444,7 @@ func (s *lines) unnamed(out *sheet) error {
 	return nil
 }
 
-// distinct tells whether feature k is whole numbers of which no two are equal.
+// distinct reports whether the values of feature k are whole and all different.
 func (s *sheet) distinct(k int) bool {
 	seen := make(map[float64]bool, len(s.labels))
 	for i := range s.labels {
@@ -457,7 +457,7 @@ func (s *sheet) distinct(k int) bool {
 	return true
 }
 
-// counts tells whether feature k is the number of the line, from 0 or 1.
+// counts reports whether feature k is the number of the line, from 0 or 1.
 func (s *sheet) counts(k int) bool {
 	first := s.x[k]
 	for i := range s.labels {

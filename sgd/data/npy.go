@@ -54,7 +54,7 @@ func (s NPY) Open(o Options) (sgd.Dataset, error) {
 	return ds, nil
 }
 
-// tables reads both parts, and notes what looks odd in them.
+// tables reads both parts, and notes channels at the other end.
 func (s NPY) tables(o Options) (train, test *unscaled, notes []string, err error) {
 	dir, err := ownPath("npy", s.Path, o)
 	if err != nil {

@@ -165,7 +165,7 @@ func spreads(train, test *unscaled, plane int) ([]spread, error) {
 var partNames = [2]string{"training", "test"}
 
 // scaled is a part as float32, scaled in float64 before it is rounded: numbers that are
-// large beside their differences keep those.
+// large in proportion to their differences keep those.
 func (t *unscaled) scaled(part, scale string, plane int, groups []spread) (*floats, error) {
 	dim := t.sh.Len()
 	f := &floats{sh: t.sh, cls: t.cls, y: t.y, x: make([]float32, len(t.y)*dim)}
@@ -190,8 +190,8 @@ func (t *unscaled) scaled(part, scale string, plane int, groups []spread) (*floa
 	return f, nil
 }
 
-// serve makes the data set of two parts. Its note is what the reader noted and what
-// classes and numbers show.
+// serve makes the data set of two parts. Its note joins the reader's notes with
+// those on classes and numbers.
 func serve(train, test *unscaled, scale string, o Options, notes ...string) (ds sgd.Dataset, err error) {
 	if train.sh != test.sh {
 		return ds, fmt.Errorf("training samples are %s, test samples %s", train.sh, test.sh)
@@ -258,7 +258,7 @@ func sumOf(of, without []int) (n int) {
 	return n
 }
 
-// lostNotes notes features whose numbers differ and are one number in float32.
+// lostNotes notes features that differ in float64 and are constant in float32.
 func lostNotes(groups []spread) []string {
 	var lost []string
 	for k, s := range groups {

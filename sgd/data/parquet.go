@@ -109,7 +109,7 @@ func (p *parquetPictures) group(pf *parquetFile, image, label chunk) error {
 	})
 }
 
-// noPictures is what a table without pictures, or without labels for them, has.
+// noPictures is the error of a table without a column of pictures, or of labels.
 type noPictures string
 
 func (e noPictures) Error() string { return string(e) }
@@ -155,7 +155,7 @@ func (f *parquetFile) pictureColumns() (image, label int, err error) {
 	return named[0], label, nil
 }
 
-// title is how a column is called: that of the table it belongs to.
+// title is the quoted name of a column of the table.
 func (c *parquetColumn) title() string { return strconv.Quote(c.path[0]) }
 
 // describe lists columns and what they hold.

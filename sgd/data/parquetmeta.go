@@ -8,11 +8,9 @@ import (
 	"strings"
 )
 
-// A Parquet file is read by itself here and not by a library: those make room for what a
-// file says of itself, in lists, pages, runs and packed blocks, before they look whether it
-// can hold that. Here the bytes that are there bound everything.
-//
-// parquetFile is what the footer of a file says, as far as it is needed.
+// parquetFile is the part of a file's footer that is needed here. No library reads it:
+// libraries allocate lists, pages, runs and packed blocks by the sizes that a file claims.
+// Here the bytes of the file bound every allocation.
 type parquetFile struct {
 	in      io.ReaderAt
 	size    int64 // of the file
@@ -159,7 +157,7 @@ func (c *compact) element() element {
 	return e
 }
 
-// leaves takes an element and what is below it off the schema.
+// leaves takes an element and its children off the schema.
 func (f *parquetFile) leaves(c *compact, rest *[]element, path []string, def int, list bool) {
 	if len(*rest) == 0 || len(path) >= maxNesting {
 		c.fail("a schema that ends too soon, or is nested too deep")
@@ -286,8 +284,8 @@ func (c *compact) chunk() (out chunk) {
 	return out
 }
 
-// compact reads Thrift's compact protocol. What is wrong stays in err, and nothing is read
-// after it. Nothing is allocated but what is kept of the bytes.
+// compact reads Thrift's compact protocol. The first error stays in err and ends reading.
+// Values are slices of b.
 type compact struct {
 	b   []byte
 	err error
@@ -316,7 +314,7 @@ func (c *compact) fail(format string, a ...any) {
 	c.b = nil
 }
 
-// short is what is wrong with bytes that end too soon.
+// short fails on bytes that end too soon.
 func (c *compact) short() {
 	if c.err == nil {
 		c.err = io.ErrUnexpectedEOF

@@ -157,8 +157,8 @@ func (c *compact) pageHead() (h pageHead) {
 	return h
 }
 
-// check refuses a page that says to hold more than its bytes can. left is how many values
-// are to come, room how many bytes.
+// check refuses a page that claims more than its bytes can hold. left is the number of
+// values to come, room that of bytes.
 func (h *pageHead) check(ch chunk, room, left int64) error {
 	switch {
 	case h.kind < dataPage || h.kind > dataPageV2:
@@ -173,7 +173,7 @@ func (h *pageHead) check(ch chunk, room, left int64) error {
 	case h.kind == dictPage && h.values > h.unpacked+1:
 		return fmt.Errorf("a dictionary of %d values in %d bytes", h.values, h.unpacked)
 	}
-	// What packs best makes some thousand bytes of one, beside runs of equal values.
+	// The best packings make some 1,000 bytes of one; runs of equal values count by value.
 	most := 1<<20 + 1100*h.packed + 64*h.values
 	if ch.codec == 0 {
 		most = h.packed
@@ -187,7 +187,7 @@ func (h *pageHead) check(ch chunk, room, left int64) error {
 	return nil
 }
 
-// unpack is the page as it was before it was packed: exactly as long as its header says.
+// unpack returns the page without packing, of exactly the length in its header.
 func (h *pageHead) unpack(raw []byte, codec int64) ([]byte, error) {
 	if h.kind == dataPageV2 {
 		if h.plain || codec == 0 {
@@ -261,7 +261,7 @@ func exactly(r io.Reader, size int) ([]byte, error) {
 
 // unpackLZ4 appends an LZ4 block to b, within its capacity.
 func unpackLZ4(b, raw []byte) ([]byte, error) {
-	long := func(n int) int { // of a length whose four bits are all set
+	long := func(n int) int { // reads on where the four bits of a length are all set
 		for v := byte(255); n >= 15 && v == 255 && n <= cap(b); {
 			if len(raw) == 0 {
 				return -1
@@ -316,7 +316,7 @@ func (h *pageHead) decode(body []byte, col *parquetColumn, dict *dictionary, f f
 		}
 		levels, body = &hybrid{b: b, width: width}, rest
 	}
-	// Nulls first: how many values there are is what their decoders are told.
+	// Decoders need the number of values, without nulls.
 	here := h.values
 	if col.maxDef > 0 {
 		count := *levels
@@ -355,7 +355,7 @@ func (h *pageHead) decode(body []byte, col *parquetColumn, dict *dictionary, f f
 	return nil
 }
 
-// prefixed takes bytes off whose length stands before them.
+// prefixed takes bytes off b after their length, of four bytes.
 func prefixed(b []byte) (head, rest []byte, err error) {
 	if len(b) < 4 || uint64(binary.LittleEndian.Uint32(b)) > uint64(len(b)-4) {
 		return nil, nil, io.ErrUnexpectedEOF

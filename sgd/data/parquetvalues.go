@@ -28,7 +28,7 @@ func encodingName(e int64) string {
 	return encodings[e]
 }
 
-// decoder makes what returns value after value of a page of n of them.
+// decoder returns a function that returns the n values of a page, one per call.
 func decoder(enc int64, b []byte, kind physical, dict *dictionary, n int) (func() (cell, error), error) {
 	switch {
 	case n == 0: // all are null, and nothing may be there
@@ -89,7 +89,7 @@ func cut(b *[]byte, n int64) ([]byte, error) {
 	return v, nil
 }
 
-// plain reads values one behind the other.
+// plain reads values stored one after the other.
 func plain(b []byte, kind physical) (func() (cell, error), error) {
 	if kind == int96s || kind == fixedBytes {
 		return nil, fmt.Errorf("%s are not read", physicalNames[kind])
@@ -314,7 +314,7 @@ func (d *delta) next() (int64, error) {
 	return d.last, err
 }
 
-// deltas reads n numbers, and returns what lies behind them.
+// deltas reads n numbers, and returns them and the bytes after them.
 func deltas(b []byte, n int) ([]int64, []byte, error) {
 	d, err := newDelta(b)
 	if err != nil {

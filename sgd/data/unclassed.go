@@ -16,8 +16,8 @@ func (t *tree) unclassed(from, why string) {
 	}
 }
 
-// noClass is the error of a picture that needs a class and has none. It names what was
-// seen in place of one.
+// noClass is the error of a picture that needs a class and has none. It names the label
+// that was seen.
 func (t *tree) noClass(f *file) error {
 	if why := t.bare[f.from]; why != "" {
 		return t.wrap(f.from, errors.New(why))
