@@ -17,8 +17,8 @@ import (
 func (e *env) dataCommand() *cobra.Command {
 	var fetch, verify, check bool
 	c := &cobra.Command{
-		Use:   "data [NAME]",
-		Short: "Where a data set is; fetch it, verify it, check a copy of pictures",
+		Use:   "data [SET]",
+		Short: "Where a data set is; fetch, verify or check it, or files of yours",
 		RunE: func(cmd *cobra.Command, args []string) error {
 			p := e.places()
 			d := progress.New(e.err)
@@ -52,12 +52,12 @@ func (e *env) dataCommand() *cobra.Command {
 			if len(args) > 1 {
 				return usageError{fmt.Errorf("data takes one name at most")}
 			}
+			if check {
+				return e.checkData(args[0], opt)
+			}
 			loc, err := data.Locate(args[0], opt)
 			if err != nil {
 				return usageError{err}
-			}
-			if check {
-				return e.checkData(args[0], opt)
 			}
 			switch {
 			case fetch && loc.Found && loc.Origin != data.Cached: // somebody put it there
@@ -77,17 +77,21 @@ func (e *env) dataCommand() *cobra.Command {
 	}
 	c.Flags().BoolVar(&fetch, "fetch", false, "download it if it is not here")
 	c.Flags().BoolVar(&verify, "verify", false, "read all of it: files with a known SHA-256 are compared with it, others' pictures decoded; exit code 1 if something is wrong")
-	c.Flags().BoolVar(&check, "check", false, "of sets of pictures: compare classes and counts with the published ones, decode every picture, name what is broken, twice there, grey, CMYK or PNG, and say what to do; exit code 1 if something is wrong")
+	c.Flags().BoolVar(&check, "check", false, "of sets of pictures: compare classes and counts with the published ones, decode every picture, name what is broken, twice there, grey, CMYK or PNG, and say what to do; of files of your own, such as 'csv(path=t.csv)': count samples and classes, say what was left out, draw some samples; exit code 1 if something is wrong")
 	return c
 }
 
-// checkData prints what is right and wrong with a copy of a set of pictures.
+// checkData prints what is right and wrong with a copy of a set of pictures, or with
+// files of one's own.
 func (e *env) checkData(name string, opt data.Options) error {
+	if _, err := data.Sets.Parse(name); err != nil {
+		return usageError{err}
+	}
 	r, err := data.Check(name, opt)
 	if err != nil {
 		return err
 	}
-	fmt.Fprintf(e.out, "%s: %s %s\n", r.Name, r.Origin, r.Path)
+	fmt.Fprintln(e.out, strings.TrimSpace(fmt.Sprintf("%s: %s %s", r.Name, r.Origin, r.Path)))
 	w := tabwriter.NewWriter(e.out, 0, 4, 2, ' ', 0)
 	for _, f := range r.Findings {
 		fmt.Fprintf(w, "  %s\t%d\t%s\n", f.What, f.Count, f.Note)
@@ -106,7 +110,20 @@ func (e *env) checkData(name string, opt data.Options) error {
 			fmt.Fprintf(e.out, "  and %d more\n", more)
 		}
 	}
+	for _, note := range r.Notes {
+		fmt.Fprintf(e.out, "note: %s\n", note)
+	}
+	if len(r.Drawn) > 0 {
+		fmt.Fprintln(e.out, "samples drawn:")
+	}
+	for _, line := range r.Drawn {
+		fmt.Fprintf(e.out, "  %s\n", line)
+	}
 	n := r.Problems()
+	if n == 0 && r.Origin == data.Yours {
+		fmt.Fprintln(e.out, "nothing is wrong with these files")
+		return nil
+	}
 	if n == 0 {
 		fmt.Fprintln(e.out, "nothing is wrong with this copy")
 		return nil

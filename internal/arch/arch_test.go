@@ -47,7 +47,7 @@ sgd/lbfgs               : internal/f32
 sgd/sgdtest             : sgd internal/rng
 sgd/profile             : sgd sgd/registry
 sgd/nn                  : sgd internal/conv internal/f32 internal/par internal/pool internal/rng sgd/registry internal/safetensors internal/portable
-sgd/data                : sgd internal/par internal/rng sgd/registry internal/portable    | github.com/klauspost/compress github.com/parquet-go/parquet-go golang.org/x/image
+sgd/data                : sgd internal/par internal/regular internal/rng sgd/registry internal/portable    | github.com/andybalholm/brotli github.com/klauspost/compress golang.org/x/image
 sgd/data/datatest       : sgd sgd/data
 sgd/external            : sgd sgd/nn internal/f32
 comm                    :

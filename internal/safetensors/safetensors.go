@@ -14,6 +14,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"maps"
 	"slices"
 	"sort"
 	"strings"
@@ -51,8 +52,14 @@ func (f *File) Find(name string) *Tensor {
 
 var widths = map[string]int{"F64": 8, "I64": 8, "U64": 8, "F32": 4, "I32": 4, "U32": 4, "F16": 2, "BF16": 2, "I16": 2, "U16": 2, "I8": 1, "U8": 1, "BOOL": 1}
 
-// ErrFormat is wrapped by every error of Decode.
-var ErrFormat = errors.New("not a valid safetensors file")
+// Errors that those of Decode wrap, one or the other.
+var (
+	ErrFormat = errors.New("not a valid safetensors file")
+	ErrDType  = errors.New("a safetensors file with a tensor of a type that is not read here")
+)
+
+// others are the dtypes of the format that have no width of whole bytes here.
+var others = []string{"F8_E4M3", "F8_E5M2", "F8_E8M0", "F8_E4M3FNUZ", "F8_E5M2FNUZ", "F6_E2M3", "F6_E3M2", "F4", "C64"}
 
 func bad(format string, a ...any) error {
 	return fmt.Errorf("%w: %s", ErrFormat, fmt.Sprintf(format, a...))
@@ -68,7 +75,8 @@ type entry struct {
 func size(dtype string, shape []int) (uint64, error) {
 	w, ok := widths[dtype]
 	if !ok {
-		return 0, fmt.Errorf("unknown dtype %q", dtype)
+		known := slices.Sorted(maps.Keys(widths))
+		return 0, fmt.Errorf("dtype %.40q; want one of %s", dtype, strings.Join(known, ", "))
 	}
 	n := uint64(w)
 	for _, d := range shape {
@@ -144,6 +152,9 @@ func Decode(b []byte) (*File, error) {
 	if len(raw) > MaxTensors {
 		return nil, bad("%d tensors", len(raw))
 	}
+	if key := doubled(head); key != "" {
+		return nil, bad("header: %.200q is there twice", key)
+	}
 	f := &File{}
 	offs := make(map[string]uint64, len(raw))
 	for name, msg := range raw {
@@ -160,6 +171,9 @@ func Decode(b []byte) (*File, error) {
 			return nil, bad("tensor %q: %v", name, err)
 		}
 		sz, err := size(e.DType, e.Shape)
+		if slices.Contains(others, e.DType) {
+			return nil, fmt.Errorf("%w: tensor %q: %w", ErrDType, name, err)
+		}
 		if err != nil {
 			return nil, bad("tensor %q: %v", name, err)
 		}
@@ -190,4 +204,42 @@ func Decode(b []byte) (*File, error) {
 		return nil, bad("%d bytes after the last tensor", uint64(len(data))-at)
 	}
 	return f, nil
+}
+
+// doubled is the first key that some object of a JSON text has twice, "" if none has: a
+// decoder would take the last without a word.
+func doubled(text []byte) string {
+	dec := json.NewDecoder(bytes.NewReader(text))
+	type object struct {
+		keys map[string]bool // nil: a list
+		key  bool            // a key comes next
+	}
+	var in []object
+	for {
+		tok, err := dec.Token()
+		if err != nil {
+			return ""
+		}
+		top := len(in) - 1
+		switch d, _ := tok.(json.Delim); {
+		case d == '}' || d == ']':
+			in = in[:top]
+			continue
+		case top >= 0 && in[top].key:
+			key, _ := tok.(string)
+			if in[top].keys[key] {
+				return key
+			}
+			in[top].keys[key], in[top].key = true, false
+			continue
+		case top >= 0 && in[top].keys != nil:
+			in[top].key = true
+		}
+		switch tok {
+		case json.Delim('{'):
+			in = append(in, object{map[string]bool{}, true})
+		case json.Delim('['):
+			in = append(in, object{})
+		}
+	}
 }

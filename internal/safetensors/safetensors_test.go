@@ -2,7 +2,10 @@ package safetensors
 
 import (
 	"bytes"
+	"encoding/binary"
+	"errors"
 	"reflect"
+	"strings"
 	"testing"
 )
 
@@ -61,6 +64,42 @@ func TestDamage(t *testing.T) {
 	}
 	if _, err := Decode(append(bytes.Clone(b), 0)); err == nil {
 		t.Error("a trailing byte was accepted")
+	}
+}
+
+// of makes a file of a header as it is and so many bytes behind it.
+func of(header string, data int) []byte {
+	b := binary.LittleEndian.AppendUint64(nil, uint64(len(header)))
+	return append(append(b, header...), make([]byte, data)...)
+}
+
+// A key that is there twice is refused, of the header, of a tensor and of the metadata: a
+// reader would take either.
+func TestDoubledKeys(t *testing.T) {
+	const tensor = `{"dtype":"F32","shape":[1],"data_offsets":[0,4]}`
+	if _, err := Decode(of(`{"a":`+tensor+`,"__metadata__":{"dtype":"a","a":"dtype"}}`, 4)); err != nil {
+		t.Fatal(err)
+	}
+	for header, want := range map[string]string{
+		`{"a":` + tensor + `,"a":` + tensor + `}`:                                        `"a" is there twice`,
+		`{"a":{"dtype":"U8","dtype":"F32","shape":[1],"data_offsets":[0,4]}}`:            `"dtype" is there twice`,
+		`{"__metadata__":{"step":"1","step":"2"},"a":` + tensor + `}`:                    `"step" is there twice`,
+		`{"a":` + tensor + `,"\u0061":{"dtype":"F32","shape":[1],"data_offsets":[0,4]}}`: `"a" is there twice`,
+		`{"__metadata__":{},"a":` + tensor + `,"__metadata__":{"x":"y"}}`:                `"__metadata__" is there twice`,
+	} {
+		if _, err := Decode(of(header, 4)); !errors.Is(err, ErrFormat) || !strings.Contains(err.Error(), want) {
+			t.Errorf("%s: %v, want %s", header, err, want)
+		}
+	}
+}
+
+// A type that the format has and that is not read here is no broken file.
+func TestOtherTypesAreNamed(t *testing.T) {
+	for dtype, want := range map[string]error{"F8_E4M3": ErrDType, "F8_E5M2": ErrDType, "F4": ErrDType, "F31": ErrFormat} {
+		_, err := Decode(of(`{"w":{"dtype":"`+dtype+`","shape":[4],"data_offsets":[0,4]}}`, 4))
+		if !errors.Is(err, want) || !strings.Contains(err.Error(), `tensor "w": dtype "`+dtype+`"; want one of BF16, BOOL, F16`) {
+			t.Errorf("%s: %v", dtype, err)
+		}
 	}
 }
 

@@ -3,6 +3,7 @@ package data
 import (
 	"bytes"
 	"encoding/binary"
+	"errors"
 	"fmt"
 	"hash/fnv"
 	"io"
@@ -10,6 +11,7 @@ import (
 	"path/filepath"
 	"slices"
 	"sort"
+	"strings"
 
 	"github.com/gradlab/gradlab/sgd"
 )
@@ -104,6 +106,9 @@ func (t *tree) pickled(f *file) (*batchFile, error) {
 		return nil, err
 	}
 	d, err := readPickle(in, size)
+	if errors.Is(err, errOldPickle) && strings.Contains(path.Base(f.name), "meta") {
+		return nil, nil // names of classes
+	}
 	if err != nil {
 		return nil, t.wrap(f.path(), err)
 	}

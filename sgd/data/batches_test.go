@@ -269,6 +269,22 @@ func TestPicklesAskForNothingElse(t *testing.T) {
 	}
 }
 
+// Batches of protocol 0 and 1 are found, and it is said how to save them anew.
+func TestOldPicklesAreNamed(t *testing.T) {
+	t.Parallel()
+	for _, b := range []string{
+		"(dp0\nS'data'\np1\nI1\nsS'labels'\np2\n(lp3\nI0\nas.", // Python 2, protocol 0
+		"(dp0\nVdata\np1\nI1\ns.",
+		"}q\x00(X\x04\x00\x00\x00dataq\x01K\x01X\x06\x00\x00\x00labelsq\x02]q\x03K\x00au.", // protocol 1
+	} {
+		for _, set := range []string{"cifar10", "cifar100", "imagenet32"} {
+			name := map[string]string{"cifar10": "cifar-10-batches-py/data_batch_1", "cifar100": "cifar-100-python/train", "imagenet32": "imagenet32/train_data_batch_1"}[set]
+			_, err := Open(set, Options{Dir: put(t, entry{name, []byte(b)})})
+			refused(t, err, []string{name, "protocol 0 or 1", "protocol=4"})
+		}
+	}
+}
+
 func FuzzPickle(f *testing.F) {
 	y, x, _ := cifarRows(2, 10)
 	for proto := byte(2); proto <= 5; proto++ {

@@ -24,6 +24,8 @@ type Finding struct {
 type Report struct {
 	Location
 	Findings []Finding
+	Notes    []string // how files of one's own were understood, and what was left out
+	Drawn    []string // some samples of one's own files, as lines of text
 }
 
 // Problems counts the findings that are.
@@ -60,9 +62,18 @@ var odd = struct {
 
 // Check reads and decodes every picture of a copy of a set of pictures, and reports
 // how it differs from what is published: classes, counts, pictures that cannot be
-// read, that are twice there, that are grey, CMYK or PNG. The error is that of a set
-// that is not there or that is no pictures.
+// read, that are twice there, that are grey, CMYK or PNG. Of a set of one's own files,
+// which a spec names, it counts samples and classes, says what was left out and why, and
+// draws some samples. The error is that of a set that is not there, that is neither, or
+// that cannot be read.
 func Check(name string, o Options) (Report, error) {
+	set, err := Sets.Parse(name)
+	if err != nil {
+		return Report{}, err
+	}
+	if _, own := set.(owned); own {
+		return checkYours(set, o)
+	}
 	r, name, err := lookup(name)
 	if err != nil {
 		return Report{}, err

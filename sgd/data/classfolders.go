@@ -1,7 +1,6 @@
 package data
 
 import (
-	"errors"
 	"fmt"
 	"hash/fnv"
 	"math"
@@ -75,7 +74,7 @@ func (t *tree) divide(splits *[3][]labelled, share float64) error {
 	for i, l := range all {
 		c := classOf(l.rel)
 		if c == "" {
-			return t.wrap(l.path(), errors.New("it lies in no folder of a class; want a folder for each of two classes or more"))
+			return t.noClass(l.file)
 		}
 		of[c] = append(of[c], i)
 	}

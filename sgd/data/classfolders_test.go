@@ -216,23 +216,6 @@ func TestF15FooterOfParquet(t *testing.T) {
 	}
 }
 
-// FuzzParquet: a file that says anything is read, left out or refused.
-func FuzzParquet(f *testing.F) {
-	rows := []row{{picture{shade(1), "a"}, 1}, {picture{shade(2), "b"}, 0}, {picture{nil, "c"}, -1}}
-	f.Add(parquetBytes(f, rows, 2))
-	f.Add(parquetBytes(f, rows[:1], 2))
-	f.Add(slices.Concat([]byte("PAR1"), make([]byte, 40), []byte("PAR1")))
-	f.Add(slices.Concat([]byte("PAR1"), make([]byte, 40), []byte("\xff\xff\xff\xffPAR1")))
-	f.Fuzz(func(t *testing.T, b []byte) {
-		tr, err := openTree(put(t, entry{"set/train-0.parquet", b}), true, "", nil)
-		if err != nil {
-			return
-		}
-		defer tr.Close()
-		_, _, _ = tr.imageFolder(0.5)
-	})
-}
-
 // Without splits the folders of classes may be links to folders elsewhere. One that leads
 // to what is there already, or to a folder that the set lies in, counts for nothing.
 func TestLinksOfClassesAreFollowed(t *testing.T) {

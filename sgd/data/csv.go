@@ -2,24 +2,33 @@ package data
 
 import (
 	"bytes"
-	"encoding/csv"
+	"cmp"
+	"encoding/binary"
 	"errors"
 	"fmt"
-	"io"
-	"math"
-	"os"
+	"path/filepath"
 	"slices"
 	"strconv"
 	"strings"
+	"unicode/utf16"
 
+	"github.com/gradlab/gradlab/internal/regular"
 	"github.com/gradlab/gradlab/sgd"
 )
 
 // CSV is a table of numbers with a label, a sample a line: the label's column is
 // the first, or the one that is named or numbered; all others are features. Fields
-// are apart by comma, semicolon or tab, whichever the first line has most of. A
-// first line in which a feature is no number holds the names of columns. Labels are
-// texts or numbers; classes are numbered in their order.
+// are apart by comma, semicolon or tab, whichever the first line has most of. The file
+// is UTF-8, or UTF-16 with its byte order mark, and may be packed with gzip or zstd.
+//
+// The first line holds the names of columns if the label is named, or if its fields
+// are no numbers where those below are; the run's log says so. Names may be numbers. A
+// first column without a name, as pandas writes its index, is left out. The columns of
+// the test set are matched by name.
+//
+// Labels are texts or numbers; equal numbers (0 and 0.0) are one class, and classes are
+// numbered in their order. A missing label (empty, NaN, NA, N/A, null, None, ?) is
+// refused.
 type CSV struct {
 	Path     string  `doc:"the file; below --data-dir, or as it is"`
 	Label    string  `doc:"the label's column, by name or by number from 1"`
@@ -38,194 +47,127 @@ func (CSV) own() {}
 // Open reads the table into memory. There is nothing to augment. Errors name file,
 // line and column.
 func (s CSV) Open(o Options) (sgd.Dataset, error) {
-	ds, err := s.open(o)
+	train, test, notes, err := s.tables(o)
+	var ds sgd.Dataset
+	if err == nil {
+		ds, err = serve(train, test, s.Scale, o, notes...)
+	}
 	if err != nil {
 		return ds, fmt.Errorf("data: csv: %s", strings.TrimPrefix(err.Error(), "data: csv: "))
 	}
 	return ds, nil
 }
 
-func (s CSV) open(o Options) (ds sgd.Dataset, err error) {
-	var tables [2]*sheet
+// tables reads both parts, and notes how their files were understood.
+func (s CSV) tables(o Options) (train, test *unscaled, notes []string, err error) {
+	var sheets [2]*sheet
+	var labels []string
 	for i, path := range []string{s.Path, s.TestPath} {
 		if i == 1 && path == "" {
 			break
 		}
 		if path, err = ownPath("csv", path, o); err != nil {
-			return ds, err
+			return nil, nil, nil, err
 		}
-		b, err := os.ReadFile(path)
+		b, err := readSheet(path)
+		if err == nil {
+			sheets[i], err = parseCSV(b, s.Label, sheets[0])
+		}
 		if err != nil {
-			return ds, err
+			return nil, nil, nil, fmt.Errorf("%s%w", path, err)
 		}
-		if tables[i], err = parseCSV(b, s.Label); err != nil {
-			return ds, fmt.Errorf("%s%w", path, err)
+		for _, note := range sheets[i].notes {
+			notes = append(notes, filepath.Base(path)+": "+note)
 		}
+		labels = append(labels, sheets[i].labels...)
 	}
-	// Classes are those of both files.
-	labels := slices.Clone(tables[0].labels)
-	if tables[1] != nil {
-		labels = append(labels, tables[1].labels...)
+	y, names := classesOf(labels) // those of both files
+	n := len(sheets[0].labels)
+	all := sheets[0].table(y[:n], names)
+	if sheets[1] != nil {
+		return all, sheets[1].table(y[n:], names), notes, nil
 	}
-	y, names := classesOf(labels)
-	n := len(tables[0].labels)
-	all := &floats{sh: sgd.Shape{C: 1, H: 1, W: tables[0].features}, cls: len(names), names: names, x: tables[0].x, y: y[:n]}
-	if tables[1] == nil {
-		train, test := all.split(s.Test)
-		return serve(train, test, s.Scale, o)
+	if n > 1 && all.cls == n {
+		return nil, nil, nil, fmt.Errorf("%s: each of the %d samples has a label of its own in column %s: name or number the column of classes, label=…", s.Path, n, sheets[0].label)
 	}
-	test := &floats{sh: sgd.Shape{C: 1, H: 1, W: tables[1].features}, cls: len(names), names: names, x: tables[1].x, y: y[n:]}
-	return serve(all, test, s.Scale, o)
+	train, test = all.split(s.Test)
+	return train, test, notes, nil
+}
+
+// table is the samples of a sheet with the classes of its labels.
+func (s *sheet) table(y []int32, names []string) *unscaled {
+	dim := len(s.features)
+	return &unscaled{sh: sgd.Shape{C: 1, H: 1, W: dim}, cls: len(names), names: names, y: y,
+		row: func(i int, x []float64) { copy(x, s.x[i*dim:(i+1)*dim]) }}
+}
+
+// readSheet reads a table as UTF-8. Errors begin with a colon.
+func readSheet(path string) ([]byte, error) {
+	b, err := regular.ReadFile(path, regular.Any)
+	if err != nil {
+		return nil, fmt.Errorf(": %w", err)
+	}
+	in, packed, err := unwrap(bytes.NewReader(b))
+	if err == nil && packed {
+		b, err = readAll(in, maxBlob)
+	}
+	if err != nil {
+		return nil, fmt.Errorf(": unpacking it: %w", err)
+	}
+	switch sniff(path, b[:min(len(b), headBytes)], -1) {
+	case zipKind:
+		return nil, errors.New(": a zip, as .xlsx files are; want a text: save it as CSV")
+	case parquetKind:
+		return nil, errors.New(": a Parquet file; want a text: save it as CSV")
+	case npyKind:
+		return nil, errors.New(": a NumPy array; data=npy(path=…) reads a folder of those")
+	}
+	switch {
+	case bytes.HasPrefix(b, []byte("\xff\xfe")):
+		return fromUTF16(b[2:], binary.LittleEndian)
+	case bytes.HasPrefix(b, []byte("\xfe\xff")):
+		return fromUTF16(b[2:], binary.BigEndian)
+	}
+	if at := bytes.IndexByte(b, 0); at >= 0 {
+		return nil, fmt.Errorf(":%d: a zero byte, which no text holds; want UTF-8, or UTF-16 with its byte order mark", 1+bytes.Count(b[:at], []byte("\n")))
+	}
+	return bytes.TrimPrefix(b, []byte("\xef\xbb\xbf")), nil
+}
+
+// fromUTF16 is a text as UTF-8.
+func fromUTF16(b []byte, order binary.ByteOrder) ([]byte, error) {
+	if len(b)%2 != 0 {
+		return nil, errors.New(": UTF-16 that ends within a character")
+	}
+	units := make([]uint16, len(b)/2)
+	for i := range units {
+		units[i] = order.Uint16(b[2*i:])
+	}
+	return []byte(string(utf16.Decode(units))), nil
 }
 
 // classesOf numbers labels: by size if all are numbers, else by name.
-func classesOf(labels []string) ([]int32, []string) {
-	y, names := number(labels)
+func classesOf(labels []string) (y []int32, names []string) {
+	names = slices.Clone(labels)
+	slices.Sort(names)
+	names = slices.Compact(names)
 	value := map[string]float64{}
 	for _, n := range names {
-		v, err := strconv.ParseFloat(n, 64)
-		if err != nil || math.IsNaN(v) {
-			return y, names
+		if v, err := strconv.ParseFloat(n, 64); err == nil {
+			value[n] = v
 		}
-		value[n] = v
 	}
-	slices.SortStableFunc(names, func(a, b string) int {
-		switch {
-		case value[a] < value[b]:
-			return -1
-		case value[a] > value[b]:
-			return 1
-		}
-		return 0
-	})
+	if len(value) == len(names) {
+		slices.SortStableFunc(names, func(a, b string) int {
+			return cmp.Or(cmp.Compare(value[a], value[b]), cmp.Compare(len(a), len(b)), cmp.Compare(a, b))
+		})
+	}
 	place := map[string]int32{}
 	for i, n := range names {
 		place[n] = int32(i)
 	}
-	for i, l := range labels {
-		y[i] = place[l]
+	for _, l := range labels {
+		y = append(y, place[l])
 	}
 	return y, names
-}
-
-// sheet is a table that was read.
-type sheet struct {
-	features int
-	x        []float32 // len(labels) · features
-	labels   []string
-}
-
-// parseCSV reads a table. Errors begin with a colon and the line.
-func parseCSV(b []byte, label string) (*sheet, error) {
-	b = bytes.TrimPrefix(b, []byte("\xef\xbb\xbf"))
-	r := csv.NewReader(bytes.NewReader(b))
-	r.ReuseRecord, r.TrimLeadingSpace = true, true
-	r.Comma = separator(b)
-	if r.Comma == '\t' { // which is a space itself
-		r.TrimLeadingSpace = false
-	}
-	s := &sheet{}
-	at := -1 // column of the label
-	var header []string
-	for n := 0; ; n++ {
-		rec, err := r.Read()
-		if err == io.EOF {
-			break
-		}
-		var parse *csv.ParseError
-		if errors.As(err, &parse) {
-			if errors.Is(parse.Err, csv.ErrFieldCount) {
-				return nil, fmt.Errorf(":%d: %d fields, the first line has %d", parse.Line, len(rec), s.features+1)
-			}
-			return nil, fmt.Errorf(":%d: %w", parse.Line, parse.Err)
-		}
-		if err != nil {
-			return nil, fmt.Errorf(": %w", err)
-		}
-		line, _ := r.FieldPos(0)
-		if n == 0 {
-			if s.features = len(rec) - 1; s.features < 1 {
-				return nil, fmt.Errorf(":%d: one column; want a label and at least one feature, apart by comma, semicolon or tab", line)
-			}
-			if at, header, err = columns(rec, label); err != nil {
-				return nil, fmt.Errorf(":%d: %w", line, err)
-			}
-			if header != nil {
-				continue
-			}
-		}
-		for i, field := range rec {
-			field = strings.TrimSpace(field)
-			if i == at {
-				if field == "" {
-					return nil, fmt.Errorf(":%d: the label, column %s, is empty", line, columnName(header, i))
-				}
-				s.labels = append(s.labels, strings.Clone(field))
-				continue
-			}
-			v, err := strconv.ParseFloat(field, 32)
-			if err != nil || math.IsNaN(v) || math.IsInf(v, 0) {
-				return nil, fmt.Errorf(":%d: column %s: want a number, not %q; leave such columns out, or turn them into numbers", line, columnName(header, i), field)
-			}
-			s.x = append(s.x, float32(v))
-		}
-	}
-	if len(s.labels) == 0 {
-		return nil, errors.New(": no samples in it")
-	}
-	return s, nil
-}
-
-// separator is what the fields of the first line are apart by: of comma, semicolon
-// and tab that which is there most often, outside quotes.
-func separator(b []byte) rune {
-	count := map[byte]int{}
-	quoted := false
-	for _, c := range b {
-		if c == '\n' && !quoted {
-			break
-		}
-		if quoted = quoted != (c == '"'); !quoted {
-			count[c]++
-		}
-	}
-	sep := byte(',')
-	for _, c := range []byte(";\t") {
-		if count[c] > count[sep] {
-			sep = c
-		}
-	}
-	return rune(sep)
-}
-
-// columns finds the label's column in the first line, and tells whether that line
-// holds names.
-func columns(rec []string, label string) (at int, header []string, err error) {
-	at = slices.IndexFunc(rec, func(f string) bool { return strings.TrimSpace(f) == label })
-	i, numbered := strconv.Atoi(label)
-	if numbered == nil { // a number is a place, even where some value is the same
-		if at = i - 1; at < 0 || at >= len(rec) {
-			return 0, nil, fmt.Errorf("option \"label\": there is no column %d, only %d", i, len(rec))
-		}
-	}
-	names := false
-	for i, f := range rec {
-		if _, err := strconv.ParseFloat(strings.TrimSpace(f), 64); err != nil && i != at {
-			names = true
-		}
-	}
-	if at < 0 {
-		return 0, nil, fmt.Errorf("option \"label\": there is no column %q; there are %s", label, strings.Join(rec[:min(len(rec), 30)], ", "))
-	}
-	if names || numbered != nil {
-		header = slices.Clone(rec)
-	}
-	return at, header, nil
-}
-
-func columnName(header []string, i int) string {
-	if header == nil {
-		return strconv.Itoa(i + 1)
-	}
-	return fmt.Sprintf("%d (%s)", i+1, strings.TrimSpace(header[i]))
 }

@@ -150,6 +150,9 @@ func (t *tree) imageFolder(share float64) (parts [2][]labelled, classes []string
 				c = g
 			}
 			y, ok := class[c]
+			if c == "" && t.bare[list[i].from] != "" {
+				return parts, nil, t.noClass(list[i].file)
+			}
 			if !ok || c == "" {
 				return parts, nil, t.wrap(list[i].path(), unlabelled(c, len(classes), strings.HasPrefix(path.Base(list[i].name), "ILSVRC2012_val_")))
 			}

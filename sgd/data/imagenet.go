@@ -58,6 +58,9 @@ func (r *recipe) servePictures(at string, size int, share float64, how Pictures,
 	}
 	parts, classes, err := t.imageFolder(share)
 	if err != nil {
+		if share > 0 {
+			err = t.why(err)
+		}
 		t.Close()
 		return sgd.Dataset{}, fmt.Errorf("data: %s: %w", r.name, err)
 	}
@@ -89,6 +92,9 @@ func (r *recipe) servePictures(at string, size int, share float64, how Pictures,
 	}
 	if note := idle(how.set(), o); note != "" {
 		ds.Note += "; " + note
+	}
+	if len(t.tables) > 0 {
+		ds.Note += "; left out: " + listed(t.tables)
 	}
 	if kept != "" {
 		ds.Note += "; " + kept

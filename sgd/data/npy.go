@@ -4,12 +4,12 @@ import (
 	"encoding/binary"
 	"fmt"
 	"math"
-	"os"
 	"path/filepath"
 	"regexp"
 	"strconv"
 	"strings"
 
+	"github.com/gradlab/gradlab/internal/regular"
 	"github.com/gradlab/gradlab/sgd"
 )
 
@@ -18,8 +18,9 @@ import (
 // y_train.npy, X_test.npy and y_test.npy.
 //
 // X has the samples in its first dimension: (n, features), (n, height, width), or
-// pictures of several channels in the given order. Its numbers may be of any type;
-// y holds whole numbers from 0, one a sample. Arrays are in C order.
+// pictures of several channels in the given order. Its numbers are bool, whole numbers
+// of 8 to 64 bits, float16, float32 or float64; y holds whole numbers from 0, one a
+// sample. Arrays are in C order.
 type NPY struct {
 	Path  string  `doc:"folder with X.npy and y.npy, or X_train.npy, y_train.npy, X_test.npy, y_test.npy; below --data-dir, or as it is"`
 	Test  float64 `doc:"share of each class that is the test set, where it has no files of its own"`
@@ -42,19 +43,23 @@ func (NPY) own() {}
 // Open reads the arrays into memory. There is nothing to augment. Errors name the
 // file.
 func (s NPY) Open(o Options) (sgd.Dataset, error) {
-	dir, err := ownPath("npy", s.Path, o)
-	if err != nil {
-		return sgd.Dataset{}, err
+	train, test, notes, err := s.tables(o)
+	var ds sgd.Dataset
+	if err == nil {
+		ds, err = serve(train, test, s.Scale, o, notes...)
 	}
-	ds, err := s.open(dir, o)
 	if err != nil {
-		return ds, fmt.Errorf("data: npy: %w", err)
+		return ds, fmt.Errorf("data: npy: %s", strings.TrimPrefix(err.Error(), "data: npy: "))
 	}
 	return ds, nil
 }
 
-func (s NPY) open(dir string, o Options) (ds sgd.Dataset, err error) {
-	var train, test *floats
+// tables reads both parts, and notes channels at the other end.
+func (s NPY) tables(o Options) (train, test *unscaled, notes []string, err error) {
+	dir, err := ownPath("npy", s.Path, o)
+	if err != nil {
+		return nil, nil, nil, err
+	}
 	if exists(filepath.Join(dir, "X_train.npy")) {
 		if train, err = s.pair(dir, "_train"); err == nil {
 			test, err = s.pair(dir, "_test")
@@ -63,17 +68,34 @@ func (s NPY) open(dir string, o Options) (ds sgd.Dataset, err error) {
 		train, test = train.split(s.Test)
 	}
 	if err != nil {
-		return ds, err
+		return nil, nil, nil, err
 	}
-	return serve(train, test, s.Scale, o)
+	if note := s.orderNote(train.sh); note != "" {
+		notes = append(notes, note)
+	}
+	return train, test, notes, nil
+}
+
+// orderNote notes pictures that look as if their channels lay at the other end.
+func (s NPY) orderNote(sh sgd.Shape) string {
+	const most = 4 // channels of pictures
+	other := sh.W
+	if s.Order == "hwc" {
+		other = sh.H
+	}
+	if sh.C <= most || other > most {
+		return ""
+	}
+	return fmt.Sprintf("with order=%s a sample has %d channels of %d×%d; if these are pictures of %s, say order=%s",
+		s.Order, sh.C, sh.H, sh.W, count(other, "channel"), map[string]string{"chw": "hwc", "hwc": "chw"}[s.Order])
 }
 
 // pair reads X and y of one part.
-func (s NPY) pair(dir, part string) (*floats, error) {
+func (s NPY) pair(dir, part string) (*unscaled, error) {
 	var arrays [2]*array
 	paths := [2]string{filepath.Join(dir, "X"+part+".npy"), filepath.Join(dir, "y"+part+".npy")}
 	for i, p := range paths {
-		b, err := os.ReadFile(p)
+		b, err := regular.ReadFile(p, regular.Any)
 		if err != nil {
 			return nil, err
 		}
@@ -82,9 +104,9 @@ func (s NPY) pair(dir, part string) (*floats, error) {
 		}
 	}
 	x, y := arrays[0], arrays[1]
-	f := &floats{}
+	t := &unscaled{}
 	var err error
-	if f.sh, err = s.shapeOf(x.dims); err != nil {
+	if t.sh, err = s.shapeOf(x.dims); err != nil {
 		return nil, fmt.Errorf("%s: %w", paths[0], err)
 	}
 	n := x.dims[0]
@@ -96,17 +118,23 @@ func (s NPY) pair(dir, part string) (*floats, error) {
 		if v != math.Trunc(v) || v < 0 || v >= maxClasses {
 			return nil, fmt.Errorf("%s: label %d is %v; want whole numbers from 0 to %d", paths[1], i, v, maxClasses-1)
 		}
-		f.y = append(f.y, int32(v))
-		f.cls = max(f.cls, int(v)+1)
+		t.y = append(t.y, int32(v))
+		t.cls = max(t.cls, int(v)+1)
 	}
-	f.x = make([]float32, x.len)
-	for i := range f.x {
-		f.x[i] = float32(x.at(i))
+	dim, plane := t.sh.Len(), t.sh.H*t.sh.W
+	t.row = func(i int, to []float64) {
+		for k := range to {
+			to[k] = x.at(i*dim + k)
+		}
 	}
-	if s.Order == "hwc" && len(x.dims) == 4 {
-		f.channelsFirst()
+	if s.Order == "hwc" && len(x.dims) == 4 { // stored row by row, channels last
+		t.row = func(i int, to []float64) {
+			for k := range to {
+				to[k%t.sh.C*plane+k/t.sh.C] = x.at(i*dim + k)
+			}
+		}
 	}
-	return f, nil
+	return t, nil
 }
 
 // maxClasses bounds what labels say of the number of classes.
@@ -128,21 +156,6 @@ func (s NPY) shapeOf(dims []int) (sh sgd.Shape, err error) {
 	return sh, nil
 }
 
-// channelsFirst turns samples that are stored row by row, channels last.
-func (f *floats) channelsFirst() {
-	dim, plane := f.sh.Len(), f.sh.H*f.sh.W
-	from := make([]float32, dim)
-	for i := range f.y {
-		to := f.x[i*dim : (i+1)*dim]
-		copy(from, to)
-		for p := range plane {
-			for c := range f.sh.C {
-				to[c*plane+p] = from[p*f.sh.C+c]
-			}
-		}
-	}
-}
-
 // array is an array of NumPy.
 type array struct {
 	dims []int
@@ -153,11 +166,12 @@ type array struct {
 var (
 	npyDescr   = regexp.MustCompile(`'descr'\s*:\s*'([^']*)'`)
 	npyFortran = regexp.MustCompile(`'fortran_order'\s*:\s*(True|False)`)
-	npyShape   = regexp.MustCompile(`'shape'\s*:\s*\(([0-9,\s]*)\)`)
+	npyShape   = regexp.MustCompile(`'shape'\s*:\s*\(([0-9,\sL]*)\)`) // Python 2 writes 10L
 )
 
 // npyTypes reads one number of each type, by its letter and size.
 var npyTypes = map[string]func(o binary.ByteOrder, b []byte) float64{
+	"f2": func(o binary.ByteOrder, b []byte) float64 { return half(o.Uint16(b)) },
 	"f4": func(o binary.ByteOrder, b []byte) float64 { return float64(math.Float32frombits(o.Uint32(b))) },
 	"f8": func(o binary.ByteOrder, b []byte) float64 { return math.Float64frombits(o.Uint64(b)) },
 	"u1": func(_ binary.ByteOrder, b []byte) float64 { return float64(b[0]) },
@@ -169,6 +183,21 @@ var npyTypes = map[string]func(o binary.ByteOrder, b []byte) float64{
 	"i4": func(o binary.ByteOrder, b []byte) float64 { return float64(int32(o.Uint32(b))) },
 	"u8": func(o binary.ByteOrder, b []byte) float64 { return float64(o.Uint64(b)) },
 	"i8": func(o binary.ByteOrder, b []byte) float64 { return float64(int64(o.Uint64(b))) },
+}
+
+// half is the value of a float16.
+func half(b uint16) float64 {
+	sign, exp, frac := 1-2*float64(b>>15), int(b>>10&31), float64(b&1023)
+	switch exp {
+	case 0:
+		return sign * math.Ldexp(frac, -24)
+	case 31:
+		if frac > 0 {
+			return math.NaN()
+		}
+		return sign * math.Inf(1)
+	}
+	return sign * math.Ldexp(1024+frac, exp-25)
 }
 
 // parseNPY reads an array. Nothing is allocated by what the header says.
@@ -208,7 +237,7 @@ func npyHeader(b []byte, whole int64) (*ndarray, error) {
 	}
 	a := &ndarray{typ: string(descr[1]), at: int64(at + size)}
 	if npyTypes[strings.TrimLeft(a.typ, "<>|=")] == nil {
-		return nil, fmt.Errorf("type %q: want whole numbers, bool, float32 or float64; X.astype(numpy.float32) makes one", a.typ)
+		return nil, fmt.Errorf("type %q: want bool, whole numbers of 8 to 64 bits, float16, float32 or float64; X.astype(numpy.float32) makes one", a.typ)
 	}
 	each := int64(a.typ[len(a.typ)-1] - '0')
 	if string(fortran[1]) == "True" {
@@ -216,7 +245,7 @@ func npyHeader(b []byte, whole int64) (*ndarray, error) {
 	}
 	want := int64(1)
 	for _, w := range strings.FieldsFunc(string(shape[1]), func(r rune) bool { return r == ',' || r == ' ' }) {
-		d, err := strconv.Atoi(w)
+		d, err := strconv.Atoi(strings.TrimSuffix(w, "L"))
 		if err != nil || d < 1 || want > body/each/int64(d) {
 			return nil, fmt.Errorf("shape (%s) of type %s promises other than the %d bytes behind the header", shape[1], a.typ, body)
 		}

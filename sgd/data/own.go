@@ -7,7 +7,8 @@ import (
 	"math"
 	"os"
 	"path/filepath"
-	"slices"
+	"strconv"
+	"strings"
 
 	"github.com/gradlab/gradlab/internal/rng"
 	"github.com/gradlab/gradlab/sgd"
@@ -21,13 +22,21 @@ import (
 // owned is implemented by sets of the user's own files.
 type owned interface{ own() }
 
-// floats is samples of numbers in memory, in the order of their file.
-type floats struct {
+// unscaled is samples of numbers as their file has them, before they are scaled.
+type unscaled struct {
 	sh    sgd.Shape
 	cls   int
-	x     []float32 // len(y) · sh.Len()
+	names []string // of classes; nil: they are numbers, from 0
 	y     []int32
-	names []string // of classes, if they are not numbers
+	row   func(i int, x []float64) // writes the sh.Len() numbers of sample i
+}
+
+// floats is samples of numbers in memory, in the order of their file.
+type floats struct {
+	sh  sgd.Shape
+	cls int
+	x   []float32 // len(y) · sh.Len()
+	y   []int32
 }
 
 func (f *floats) len() int         { return len(f.y) }
@@ -71,81 +80,204 @@ func exists(path string) bool { _, err := os.Stat(path); return err == nil }
 
 // split picks a share of each class for the test set, one at least of a class
 // with two samples or more.
-func (f *floats) split(share float64) (train, test *floats) {
-	count := make([]int, f.cls)
-	for _, y := range f.y {
-		count[y]++
-	}
-	train, test = &floats{sh: f.sh, cls: f.cls, names: f.names}, &floats{sh: f.sh, cls: f.cls, names: f.names}
-	dim := f.sh.Len()
-	seen := make([]int, f.cls)
-	for i, y := range f.y {
-		to := train
-		if testOf(count[y], share, rng.New(0, "own-split").With(uint64(y)))(seen[y]) {
-			to = test
+func (t *unscaled) split(share float64) (train, test *unscaled) {
+	count := t.counts()
+	var rows [2][]int
+	var y [2][]int32
+	seen := make([]int, t.cls)
+	for i, c := range t.y {
+		to := 0
+		if testOf(count[c], share, rng.New(0, "own-split").With(uint64(c)))(seen[c]) {
+			to = 1
 		}
-		seen[y]++
-		to.x, to.y = append(to.x, f.x[i*dim:(i+1)*dim]...), append(to.y, y)
+		seen[c]++
+		rows[to], y[to] = append(rows[to], i), append(y[to], c)
 	}
-	return train, test
+	part := func(p int) *unscaled {
+		return &unscaled{sh: t.sh, cls: t.cls, names: t.names, y: y[p], row: func(i int, x []float64) { t.row(rows[p][i], x) }}
+	}
+	return part(0), part(1)
 }
 
-// standardize scales both parts by the mean and deviation of the training part:
-// by channel of pictures, else by feature.
-func standardize(train, test *floats) {
-	plane := 1
-	if train.sh.H > 1 {
-		plane = train.sh.H * train.sh.W
+// counts returns how many samples each class has.
+func (t *unscaled) counts() []int {
+	out := make([]int, t.cls)
+	for _, y := range t.y {
+		out[y]++
 	}
+	return out
+}
+
+// className is how a class is called.
+func (t *unscaled) className(y int) string {
+	if t.names == nil {
+		return strconv.Itoa(y)
+	}
+	return t.names[y]
+}
+
+// spread is the mean and the deviation of a group of numbers: a feature, or a channel
+// of pictures; and the least and the largest of them.
+type spread struct{ mean, std, least, most float64 }
+
+// spreads measures the groups of the training part, which are plane numbers long, and
+// refuses numbers that are not finite in either part.
+func spreads(train, test *unscaled, plane int) ([]spread, error) {
 	dim := train.sh.Len()
-	groups := dim / plane
-	mean, std := make([]float64, groups), make([]float64, groups)
+	g := make([]spread, dim/plane)
+	for i := range g {
+		g[i].least, g[i].most = math.Inf(1), math.Inf(-1)
+	}
 	n := float64(len(train.y) * plane)
-	for i, v := range train.x {
-		mean[i%dim/plane] += float64(v)
-	}
-	for g := range mean { // of equal values exactly that value
-		mean[g] /= n
-	}
-	for i, v := range train.x {
-		d := float64(v) - mean[i%dim/plane]
-		std[i%dim/plane] += d * d / n
-	}
-	for _, p := range []*floats{train, test} {
-		for i, v := range p.x {
-			g := i % dim / plane
-			p.x[i] = 0
-			if s := math.Sqrt(std[g]); s > 0 {
-				p.x[i] = float32((float64(v) - mean[g]) / s)
+	x := make([]float64, dim)
+	for p, t := range []*unscaled{train, test} {
+		for i := range t.y {
+			t.row(i, x)
+			for k, v := range x {
+				if math.IsNaN(v) || math.IsInf(v, 0) {
+					return nil, fmt.Errorf("%s sample %d holds %v; want finite numbers", partNames[p], i, v)
+				}
+				if p == 0 {
+					s := &g[k/plane]
+					s.mean, s.least, s.most = s.mean+v, min(s.least, v), max(s.most, v)
+				}
 			}
 		}
 	}
+	for i := range g {
+		if g[i].mean /= n; g[i].least == g[i].most { // whatever the sum was rounded to
+			g[i].mean = g[i].least
+		}
+	}
+	for i := range train.y {
+		train.row(i, x)
+		for k, v := range x {
+			d := v - g[k/plane].mean
+			g[k/plane].std += float64(d*d) / n
+		}
+	}
+	for i := range g {
+		g[i].std = math.Sqrt(g[i].std)
+	}
+	return g, nil
 }
 
-// serve makes the data set of two parts.
-func serve(train, test *floats, scale string, o Options) (ds sgd.Dataset, err error) {
+var partNames = [2]string{"training", "test"}
+
+// scaled is a part as float32, scaled in float64 before it is rounded: numbers that are
+// large in proportion to their differences keep those.
+func (t *unscaled) scaled(part, scale string, plane int, groups []spread) (*floats, error) {
+	dim := t.sh.Len()
+	f := &floats{sh: t.sh, cls: t.cls, y: t.y, x: make([]float32, len(t.y)*dim)}
+	x := make([]float64, dim)
+	for i := range t.y {
+		t.row(i, x)
+		for k, v := range x {
+			switch s := groups[k/plane]; {
+			case scale == "none":
+			case s.std > 0:
+				v = (v - s.mean) / s.std
+			default:
+				v = 0
+			}
+			w := float32(v)
+			if math.IsInf(float64(w), 0) {
+				return nil, fmt.Errorf("%s sample %d holds %g with scale=%s; want numbers up to %g", part, i, v, scale, math.MaxFloat32)
+			}
+			f.x[i*dim+k] = w
+		}
+	}
+	return f, nil
+}
+
+// serve makes the data set of two parts. Its note joins the reader's notes with
+// those on classes and numbers.
+func serve(train, test *unscaled, scale string, o Options, notes ...string) (ds sgd.Dataset, err error) {
 	if train.sh != test.sh {
 		return ds, fmt.Errorf("training samples are %s, test samples %s", train.sh, test.sh)
 	}
 	cls := max(train.cls, test.cls)
 	train.cls, test.cls = cls, cls
-	for p, f := range []*floats{train, test} {
-		part := [2]string{"training", "test"}[p]
-		if len(f.y) == 0 {
-			return ds, fmt.Errorf("no %s samples", part)
-		}
-		for i, v := range f.x {
-			if math.IsNaN(float64(v)) || math.IsInf(float64(v), 0) {
-				return ds, fmt.Errorf("%s sample %d holds %v; want finite numbers", part, i/f.sh.Len(), v)
-			}
+	for p, t := range []*unscaled{train, test} {
+		if len(t.y) == 0 {
+			return ds, fmt.Errorf("no %s samples", partNames[p])
 		}
 	}
-	if scale == "standard" {
-		standardize(train, test)
+	plane := 1
+	if train.sh.H > 1 {
+		plane = train.sh.H * train.sh.W
 	}
-	ds = dataset(train, test, o, false)
-	ds.Hash = digestFloats(train, test)
+	groups, err := spreads(train, test, plane)
+	if err != nil {
+		return ds, err
+	}
+	var parts [2]*floats
+	for p, t := range []*unscaled{train, test} {
+		if parts[p], err = t.scaled(partNames[p], scale, plane, groups); err != nil {
+			return ds, err
+		}
+	}
+	notes = append(notes, classNotes(train, test)...)
+	if scale == "none" {
+		notes = append(notes, lostNotes(groups)...)
+	}
+	ds = dataset(parts[0], parts[1], o, false)
+	ds.Hash, ds.Note = digestFloats(parts[0], parts[1]), strings.Join(notes, "; ")
 	return ds, nil
+}
+
+// classNotes notes classes without training samples: those that the test set alone has,
+// and numbers that no label is.
+func classNotes(train, test *unscaled) (out []string) {
+	in, of := train.counts(), test.counts()
+	var alone, none []string
+	for y := range in {
+		switch {
+		case in[y] == 0 && of[y] == 0:
+			none = append(none, train.className(y))
+		case in[y] == 0:
+			alone = append(alone, train.className(y))
+		}
+	}
+	if len(alone) > 0 {
+		out = append(out, fmt.Sprintf("the test set alone has %s of class %s", count(sumOf(of, in), "sample"), listed(alone)))
+	}
+	if len(none) > 0 {
+		out = append(out, fmt.Sprintf("no sample has label %s, of the %d classes that the labels 0 to %d make", listed(none), len(in), len(in)-1))
+	}
+	return out
+}
+
+// sumOf adds up the counts of classes that another part has none of.
+func sumOf(of, without []int) (n int) {
+	for y, c := range of {
+		if without[y] == 0 {
+			n += c
+		}
+	}
+	return n
+}
+
+// lostNotes notes features that differ in float64 and are constant in float32.
+func lostNotes(groups []spread) []string {
+	var lost []string
+	for k, s := range groups {
+		if s.least != s.most && float32(s.least) == float32(s.most) {
+			lost = append(lost, strconv.Itoa(k+1))
+		}
+	}
+	if len(lost) == 0 {
+		return nil
+	}
+	return []string{fmt.Sprintf("the values of feature %s are one number in float32; scale=standard keeps their differences", listed(lost))}
+}
+
+// listed names up to ten things.
+func listed(names []string) string {
+	if len(names) > named {
+		return fmt.Sprintf("%s and %d more", strings.Join(names[:named], ", "), len(names)-named)
+	}
+	return strings.Join(names, ", ")
 }
 
 // digestFloats is digest for samples of numbers.
@@ -171,16 +303,4 @@ func digestFloats(parts ...*floats) uint64 {
 	}
 	flush()
 	return uint64(a.Sum32())<<32 | uint64(b.Sum32())
-}
-
-// number makes classes of labels: those that are texts are numbered by name.
-func number(labels []string) (y []int32, names []string) {
-	names = slices.Clone(labels)
-	slices.Sort(names)
-	names = slices.Compact(names)
-	for _, l := range labels {
-		i, _ := slices.BinarySearch(names, l)
-		y = append(y, int32(i))
-	}
-	return y, names
 }

@@ -1,6 +1,7 @@
 package data
 
 import (
+	"bytes"
 	"encoding/binary"
 	"fmt"
 	"math"
@@ -36,6 +37,19 @@ func npyOf(typ string, dims []int, values []float64) []byte {
 			b = binary.LittleEndian.AppendUint64(b, uint64(int64(v)))
 		case "<i2":
 			b = binary.LittleEndian.AppendUint16(b, uint16(int16(v)))
+		case "<f2": // whole numbers below 2048, and halves of those below 1024
+			k := 0
+			for m := math.Abs(v); m != 0 && m < 1024; m *= 2 {
+				k++
+			}
+			h := uint16(math.Abs(v) * math.Ldexp(1, k))
+			if h != 0 {
+				h = h - 1024 + uint16(25-k)<<10
+			}
+			if v < 0 {
+				h |= 1 << 15
+			}
+			b = binary.LittleEndian.AppendUint16(b, h)
 		case "|u1", "|b1":
 			b = append(b, byte(v))
 		case "|i1":
@@ -60,7 +74,7 @@ func store(t testing.TB, path string, b []byte) {
 func TestNPYTypes(t *testing.T) {
 	t.Parallel()
 	values := []float64{1, -2, 3, 0}
-	for _, typ := range []string{"<f4", ">f4", "<f8", "<i8", "<i2", "|i1"} {
+	for _, typ := range []string{"<f2", "<f4", ">f4", "<f8", "<i8", "<i2", "|i1"} {
 		a, err := parseNPY(npyOf(typ, []int{2, 2}, values))
 		if err != nil || !slices.Equal(a.dims, []int{2, 2}) || a.len != 4 {
 			t.Errorf("%s: %+v, %v", typ, a, err)
@@ -74,6 +88,58 @@ func TestNPYTypes(t *testing.T) {
 	}
 }
 
+// Every float16 is the number that IEEE 754 says: written out, the parts of it.
+func TestNPYHalf(t *testing.T) {
+	t.Parallel()
+	for b, want := range map[uint16]float64{0: 0, 1: 0x1p-24, 0x03ff: 1023 * 0x1p-24, 0x0400: 0x1p-14, 0x3c00: 1, 0x3c01: 1 + 0x1p-10, 0xc000: -2, 0x7bff: 65504, 0xfc00: math.Inf(-1)} {
+		if got := half(b); got != want {
+			t.Errorf("%#x is %v, want %v", b, got, want)
+		}
+	}
+	if !math.IsNaN(half(0x7e00)) || !math.Signbit(half(0x8000)) {
+		t.Error("NaN or -0")
+	}
+}
+
+// Labels that do not begin at 0 or have gaps, those of the test set alone, and channels at
+// the other end are noted.
+func TestNPYNotes(t *testing.T) {
+	t.Parallel()
+	dir := t.TempDir()
+	write := func(part string, dims []int, y ...float64) {
+		n := 1
+		for _, d := range dims {
+			n *= d
+		}
+		store(t, filepath.Join(dir, "X"+part+".npy"), npyOf("<f4", dims, make([]float64, n)))
+		store(t, filepath.Join(dir, "y"+part+".npy"), npyOf("<i8", []int{len(y)}, y))
+	}
+	for want, c := range map[string]struct {
+		y       []float64
+		dims    []int
+		options string
+	}{
+		"no sample has label 0, of the 4 classes": {[]float64{1, 2, 3, 1, 2, 3}, []int{6, 2}, ""},
+		"no sample has label 1, 2, of the 4":      {[]float64{0, 3, 3, 0, 0, 3}, []int{6, 2}, ""},
+		"28 channels of 28×1; if these are":       {[]float64{0, 1, 0, 1}, []int{4, 28, 28, 1}, ""},
+		"of 3 channels, say order=chw":            {[]float64{0, 1, 0, 1}, []int{4, 3, 8, 8}, ",order=hwc"},
+		"":                                        {[]float64{0, 1, 0, 1}, []int{4, 3, 8, 8}, ""},
+	} {
+		write("", c.dims, c.y...)
+		if ds := open(t, "npy(path=.,scale=none"+c.options+")", Options{Dir: dir}); !strings.Contains(ds.Note, want) || want == "" && ds.Note != "" {
+			t.Errorf("note %q, want %q", ds.Note, want)
+		}
+	}
+	write("_train", []int{3, 2}, 0, 1, 1)
+	write("_test", []int{3, 2}, 0, 4, 4)
+	ds := open(t, "npy(path=.)", Options{Dir: dir})
+	for _, want := range []string{"the test set alone has 2 samples of class 4", "no sample has label 2, 3, of the 5"} {
+		if !strings.Contains(ds.Note, want) {
+			t.Errorf("note %q, want %q", ds.Note, want)
+		}
+	}
+}
+
 // A header in NumPy's own layout, filled up to 128 bytes: three numbers of int32.
 func TestNPYOfNumPy(t *testing.T) {
 	t.Parallel()
@@ -83,9 +149,12 @@ func TestNPYOfNumPy(t *testing.T) {
 		t.Fatalf("%d bytes", len(b))
 	}
 	b = append(b, 0, 0, 0, 0, 1, 0, 0, 0, 2, 0, 0, 0)
-	a, err := parseNPY(b)
-	if err != nil || a.len != 3 || a.at(2) != 2 || !slices.Equal(a.dims, []int{3}) {
-		t.Errorf("%+v, %v", a, err)
+	old := bytes.Replace(b, []byte("(3,), }"), []byte("(3L,),}"), 1) // Python 2's
+	for _, b := range [][]byte{b, old} {
+		a, err := parseNPY(b)
+		if err != nil || a.len != 3 || a.at(2) != 2 || !slices.Equal(a.dims, []int{3}) {
+			t.Errorf("%+v, %v", a, err)
+		}
 	}
 }
 
@@ -322,16 +391,17 @@ func FuzzCSV(f *testing.F) {
 	f.Add([]byte("a;k\n1;x\n2;\"y\n\"\n"), "k")
 	f.Add([]byte("\ufeff1\t2\n"), "2")
 	f.Fuzz(func(t *testing.T, b []byte, label string) {
-		s, err := parseCSV(b, label)
+		s, err := parseCSV(b, label, nil)
 		if err != nil {
 			if !strings.HasPrefix(err.Error(), ":") {
 				t.Fatalf("an error without a place: %v", err)
 			}
 			return
 		}
-		if len(s.labels) == 0 || len(s.x) != len(s.labels)*s.features {
-			t.Fatalf("%d numbers for %d samples of %d", len(s.x), len(s.labels), s.features)
+		if len(s.labels) == 0 || len(s.x) != len(s.labels)*len(s.features) {
+			t.Fatalf("%d numbers for %d samples of %d", len(s.x), len(s.labels), len(s.features))
 		}
+		_, _ = parseCSV(b, label, s) // its columns matched to themselves
 		y, names := classesOf(s.labels)
 		for i, l := range s.labels {
 			if names[y[i]] != l && len(names) > 0 {

@@ -1,181 +1,218 @@
 package data
 
 import (
-	"encoding/binary"
 	"errors"
 	"fmt"
-	"io"
+	"math"
 	"os"
 	"path"
 	"slices"
 	"strconv"
 	"strings"
-
-	"github.com/parquet-go/parquet-go"
 )
 
 // Pictures in Parquet, as Hugging Face's datasets keeps them: a column of structures
 // with the bytes of a picture file (image.bytes, img.bytes), or of the bytes alone, and a
-// column label of whole numbers or names. Files are named after their split, such as
-// data/train-00000-of-00002.parquet. A value cannot be read without its page, so the
-// bytes are held in memory.
+// column label of whole numbers, bools or names. Files are named after their split, such
+// as data/train-00000-of-00002.parquet. A value cannot be read without its page, so the
+// pages are held in memory.
 
-// Columns that hold labels, the first of them that there is.
-var labelColumns = []string{"label", "labels", "fine_label", "class", "target", "y"}
+// Names of columns that hold pictures, and of those that hold labels: of these the first
+// that there is.
+var (
+	pictureNames = []string{"image", "img", "picture", "photo", "jpg", "jpeg", "png", "webp", "bmp"}
+	labelColumns = []string{"label", "labels", "fine_label", "class", "cls", "target", "y"}
+)
 
-// addParquet adds the pictures of a Parquet file; a table without any is left out.
+// addParquet adds the pictures of a Parquet file; a table without any is left out, and
+// why is kept.
 func (t *tree) addParquet(from string, f *os.File, size int64) (err error) {
-	defer func() { // the reader trusts what a file says of itself
-		if p := recover(); p != nil {
-			err = fmt.Errorf("a broken Parquet file: %v", p)
-		}
-	}()
-	if err := footerFits(f, size); err != nil {
-		return err
-	}
-	pf, err := parquet.OpenFile(f, size, parquet.SkipPageIndex(true), parquet.SkipBloomFilters(true))
+	pf, err := openParquet(f, size)
 	if err != nil {
 		return err
 	}
-	image, label := pictureColumns(pf.Schema())
-	if image < 0 || label < 0 {
-		return nil
+	image, label, err := pf.pictureColumns()
+	if err != nil {
+		var without noPictures
+		if errors.As(err, &without) {
+			t.tables = append(t.tables, fmt.Sprintf("%s: %v", from, err))
+			return nil
+		}
+		return err
 	}
-	if pf.NumRows() > maxFiles {
-		return fmt.Errorf("%d pictures, more than %d", pf.NumRows(), maxFiles)
+	if pf.rows > maxFiles {
+		return fmt.Errorf("%d pictures, more than %d", pf.rows, maxFiles)
 	}
 	var w *work
 	if t.work != nil {
 		w = t.work(from, size)
 		defer w.end()
 	}
-	held := &blobs{}
-	name := strings.ReplaceAll(strings.TrimSuffix(from, path.Ext(from)), "/", "_")
-	var list []file
-	for _, group := range pf.RowGroups() {
-		var classes []string
-		if err := eachValue(group.ColumnChunks()[label], func(v parquet.Value) error {
-			classes = append(classes, classText(v))
-			return nil
-		}); err != nil {
-			return err
-		}
-		k := 0
-		if err := eachValue(group.ColumnChunks()[image], func(v parquet.Value) error {
-			if v.IsNull() || k >= len(classes) {
-				return fmt.Errorf("row %d has no picture", len(list))
-			}
-			b := slices.Clone(v.ByteArray())
-			w.add(int64(len(b)))
-			if t.held += int64(len(b)); t.held > maxHeld {
-				return fmt.Errorf("more than %d bytes of pictures, which are held in memory: unpack them to train/<class>/ and val/<class>/", int64(maxHeld))
-			}
-			list = append(list, file{name: fmt.Sprintf("%s-%07d", name, len(list)), kind: imageKind, at: int64(len(held.b)), size: int64(len(b)), in: held, from: from, class: classes[k]})
-			held.b = append(held.b, b)
-			k++
-			return nil
-		}); err != nil {
-			return err
-		}
-	}
-	return t.addAll(list)
-}
-
-// footerFits checks what stands before the last four bytes, the size of the footer: the
-// reader makes room for it before it looks whether the file is as long.
-func footerFits(f io.ReaderAt, size int64) error {
-	const around = 12 // the magic number twice, and this size
-	var tail [8]byte
-	if size < around {
-		return errors.New("a broken Parquet file: it is shorter than an empty one")
-	}
-	if _, err := f.ReadAt(tail[:], size-int64(len(tail))); err != nil {
+	p := &parquetPictures{tree: t, from: from, held: &blobs{}, names: map[string]string{}, work: w,
+		name: strings.ReplaceAll(strings.TrimSuffix(from, path.Ext(from)), "/", "_"), label: pf.columns[label].title()}
+	if err := pf.groups([]int{image, label}, func(chunks []chunk) error { return p.group(pf, chunks[0], chunks[1]) }); err != nil {
 		return err
 	}
-	if n := int64(binary.LittleEndian.Uint32(tail[:])); n > size-around {
-		return fmt.Errorf("a broken Parquet file: a footer of %d bytes in a file of %d", n, size)
-	}
-	return nil
+	return t.addAll(p.list)
 }
 
-// pictureColumns are the columns of pictures and of labels, −1 where there is none.
-func pictureColumns(s *parquet.Schema) (image, label int) {
-	image, label = -1, -1
-	bare, best := -1, len(labelColumns)
-	for _, at := range s.Columns() {
-		leaf, ok := s.Lookup(at...)
-		if !ok || leaf.MaxRepetitionLevel > 0 || leaf.Node == nil {
+// parquetPictures is the pictures of a file as they are read.
+type parquetPictures struct {
+	tree       *tree
+	from, name string
+	label      string            // its column
+	names      map[string]string // of classes, by themselves: each is held once
+	held       *blobs
+	list       []file
+	work       *work
+}
+
+// group adds the pictures of a group of rows.
+func (p *parquetPictures) group(pf *parquetFile, image, label chunk) error {
+	classes := make([]string, 0, label.rows)
+	err := pf.each(label, func(int64) error { return nil }, func(c cell) error {
+		const said = "row %d: column %s is %v; want whole numbers from 0, bools or names"
+		row := len(p.list) + len(classes)
+		class, missing, err := classText(c, label.col.kind)
+		switch {
+		case err != nil:
+			return fmt.Errorf(said, row, p.label, err)
+		case missing != "":
+			p.tree.unclassed(p.from, fmt.Sprintf(said, row, p.label, missing))
+		}
+		if known, ok := p.names[class]; ok {
+			class = known
+		} else {
+			p.names[class] = class
+		}
+		classes = append(classes, class)
+		return nil
+	})
+	if err != nil {
+		return err
+	}
+	k := 0
+	return pf.each(image, func(n int64) error {
+		p.work.add(n)
+		if p.tree.held += n; p.tree.held > maxHeld {
+			return fmt.Errorf("more than %d bytes of pictures, which are held in memory: unpack them to train/<class>/ and val/<class>/", int64(maxHeld))
+		}
+		return nil
+	}, func(c cell) error {
+		if c.null {
+			return fmt.Errorf("row %d has no picture", len(p.list))
+		}
+		p.list = append(p.list, file{name: fmt.Sprintf("%s-%07d", p.name, len(p.list)), kind: imageKind, at: int64(len(p.held.b)), size: int64(len(c.bytes)), in: p.held, from: p.from, class: classes[k]})
+		p.held.b = append(p.held.b, c.bytes)
+		k++
+		return nil
+	})
+}
+
+// noPictures is the error of a table without a column of pictures, or of labels.
+type noPictures string
+
+func (e noPictures) Error() string { return string(e) }
+
+// pictureColumns are the columns of pictures and of labels. Of several structures with
+// bytes, or columns of bytes, one that is named as a picture is; two are refused.
+func (f *parquetFile) pictureColumns() (image, label int, err error) {
+	var named, others []int // columns of pictures by their names, and structures with bytes
+	label = -1
+	best := len(labelColumns)
+	for i := range f.columns {
+		c := &f.columns[i]
+		top := strings.ToLower(c.path[0])
+		if k := slices.Index(labelColumns, top); k >= 0 && k < best {
+			label, best = i, k
+		}
+		if c.kind != byteArrays || c.list || c.text {
 			continue
 		}
-		bytes := leaf.Node.Type().Kind() == parquet.ByteArray
-		switch last := at[len(at)-1]; {
-		case bytes && image < 0 && len(at) > 1 && last == "bytes":
-			image = leaf.ColumnIndex
-		case bytes && bare < 0 && len(at) == 1 && (last == "image" || last == "img" || last == "jpg" || last == "png"):
-			bare = leaf.ColumnIndex
-		case len(at) == 1:
-			if k := slices.Index(labelColumns, last); k >= 0 && k < best {
-				label, best = leaf.ColumnIndex, k
-			}
+		inside := len(c.path) == 2 && c.path[1] == "bytes"
+		switch {
+		case slices.Contains(pictureNames, top) && (inside || len(c.path) == 1):
+			named = append(named, i)
+		case inside:
+			others = append(others, i)
 		}
 	}
-	if image < 0 {
-		image = bare
+	if len(named) == 0 {
+		named = others
 	}
-	return image, label
-}
-
-// classText is a label as the name of a class; "" for none, which is −1 too.
-func classText(v parquet.Value) string {
 	switch {
-	case v.IsNull():
-		return ""
-	case v.Kind() == parquet.ByteArray:
-		return strings.ReplaceAll(string(v.ByteArray()), "/", "_")
-	case v.Kind() == parquet.Int64 && v.Int64() >= 0:
-		return strconv.FormatInt(v.Int64(), 10)
-	case v.Kind() == parquet.Int32 && v.Int32() >= 0:
-		return strconv.Itoa(int(v.Int32()))
+	case len(named) == 0:
+		return 0, 0, noPictures(fmt.Sprintf("no column of pictures: looked for one of bytes, or of structures with bytes, called %s; the columns are %s", strings.Join(pictureNames, ", "), f.describe()))
+	case len(named) > 1:
+		return 0, 0, fmt.Errorf("two columns of pictures, %s and %s; leave one out, or call only one %s", f.columns[named[0]].title(), f.columns[named[1]].title(), pictureNames[0])
+	case label < 0:
+		return 0, 0, noPictures(fmt.Sprintf("no column of labels: looked for one called %s; the columns are %s", strings.Join(labelColumns, ", "), f.describe()))
 	}
-	return ""
+	switch c := &f.columns[label]; {
+	case c.list, len(c.path) > 1, c.kind == int96s, c.kind == fixedBytes:
+		return 0, 0, fmt.Errorf("column %s holds no labels: want whole numbers, bools or names; the columns are %s", c.title(), f.describe())
+	}
+	return named[0], label, nil
 }
 
-// eachValue calls f with every value of a column of a row group. What a value points to
-// holds during the call.
-func eachValue(c parquet.ColumnChunk, f func(parquet.Value) error) error {
-	pages := c.Pages()
-	defer pages.Close()
-	buf := make([]parquet.Value, 64)
-	for {
-		page, err := pages.ReadPage()
-		if errors.Is(err, io.EOF) {
-			return nil
-		}
-		if err != nil {
-			return err
-		}
-		err = func() error {
-			defer parquet.Release(page)
-			for values := page.Values(); ; {
-				n, err := values.ReadValues(buf)
-				for _, v := range buf[:n] {
-					if err := f(v); err != nil {
-						return err
-					}
-				}
-				if errors.Is(err, io.EOF) {
-					return nil
-				}
-				if err != nil {
-					return err
-				}
-				if n == 0 {
-					return io.ErrNoProgress
-				}
+// title is the quoted name of a column of the table.
+func (c *parquetColumn) title() string { return strconv.Quote(c.path[0]) }
+
+// describe lists columns and what they hold.
+func (f *parquetFile) describe() string {
+	var out []string
+	for i := 0; i < len(f.columns); {
+		c := &f.columns[i]
+		var inside []string
+		list := false
+		k := i
+		for ; k < len(f.columns) && f.columns[k].path[0] == c.path[0]; k++ {
+			l := &f.columns[k]
+			what := physicalNames[l.kind]
+			if l.text {
+				what = "text"
 			}
-		}()
-		if err != nil {
-			return err
+			if list = list || l.list; len(l.path) > 1 && !l.list {
+				what = l.path[len(l.path)-1] + " " + what
+			}
+			inside = append(inside, what)
 		}
+		what := listed(inside)
+		switch {
+		case list:
+			what = "list of " + what
+		case len(c.path) > 1:
+			what = "structure of " + what
+		}
+		out = append(out, fmt.Sprintf("%s (%s)", c.title(), what))
+		i = k
 	}
+	return listed(out)
+}
+
+// classText is a label as the name of a class, "" if it is missing, as missing says: that
+// may be so in a part without labels.
+func classText(c cell, kind physical) (class, missing string, err error) {
+	switch {
+	case c.null:
+		return "", "null", nil
+	case kind == byteArrays && len(c.bytes) == 0:
+		return "", "an empty text", nil
+	case kind == byteArrays:
+		return folderName(string(c.bytes)), "", nil
+	case kind == booleans:
+		return strconv.FormatBool(c.whole != 0), "", nil
+	case kind == float32s || kind == float64s:
+		if math.IsNaN(c.real) {
+			return "", "NaN", nil
+		}
+		if c.real != math.Trunc(c.real) || math.Abs(c.real) >= 1<<53 {
+			return "", "", fmt.Errorf("%g", c.real)
+		}
+		c.whole = int64(c.real)
+	}
+	if c.whole < 0 {
+		return "", strconv.FormatInt(c.whole, 10), nil
+	}
+	return strconv.FormatInt(c.whole, 10), "", nil
 }

@@ -2,6 +2,7 @@ package data
 
 import (
 	"bufio"
+	"bytes"
 	"encoding/binary"
 	"errors"
 	"fmt"
@@ -52,8 +53,11 @@ const (
 	pickleItems = 1 << 24 // things on the stack, or in the memo
 )
 
-// isPickle tells whether head begins a pickled dict, protocol 2 to 5.
+// isPickle tells whether head begins a pickled dict, of any protocol.
 func isPickle(head []byte) bool {
+	if oldPickle(head) {
+		return true
+	}
 	if len(head) < 12 || head[0] != 0x80 || head[1] < 2 || head[1] > 5 {
 		return false
 	}
@@ -62,6 +66,15 @@ func isPickle(head []byte) bool {
 	}
 	return head[0] == '}'
 }
+
+// oldPickle tells whether head begins a dict of protocol 0, which is text, or 1: those do
+// not say their protocol.
+func oldPickle(head []byte) bool {
+	return bytes.HasPrefix(head, []byte("(dp")) || len(head) >= 4 && head[0] == '}' && head[1] == 'q' && (head[3] == '(' || head[3] == '.')
+}
+
+// errOldPickle refuses such a pickle.
+var errOldPickle = errors.New("a pickle of protocol 0 or 1, where 2 to 5 are read: load it in Python and save it by pickle.dump(d, f, protocol=4)")
 
 // pickleNames is what a pickle may ask for by name, and what it stands for.
 var pickleNames = map[string]pyName{
@@ -77,6 +90,10 @@ var pickleNames = map[string]pyName{
 // float64, bool, nil, string, []any, map[string]any and *ndarray.
 func readPickle(r io.ReaderAt, size int64) (map[string]any, error) {
 	src := io.NewSectionReader(r, 0, size)
+	var head [4]byte
+	if n, _ := src.ReadAt(head[:], 0); oldPickle(head[:n]) {
+		return nil, errOldPickle
+	}
 	m := &pyRead{src: src, r: bufio.NewReaderSize(src, 1<<16), memo: map[uint32]any{}}
 	for {
 		op, err := m.r.ReadByte()

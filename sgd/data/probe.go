@@ -51,15 +51,15 @@ func kindOf(path string) (kind, error) {
 	if strings.HasSuffix(path, partSuffix) {
 		return otherKind, nil
 	}
+	st, err := os.Stat(path)
+	if err != nil || !st.Mode().IsRegular() { // a pipe would be waited for
+		return otherKind, err
+	}
 	f, err := os.Open(path)
 	if err != nil {
 		return otherKind, err
 	}
 	defer f.Close()
-	st, err := f.Stat()
-	if err != nil || !st.Mode().IsRegular() {
-		return otherKind, err
-	}
 	br, packed, err := unwrap(f)
 	if err != nil {
 		return otherKind, err

@@ -4,11 +4,11 @@ import (
 	"bytes"
 	"fmt"
 	"hash/crc32"
-	"os"
 	"slices"
 	"strings"
 	"unicode/utf8"
 
+	"github.com/gradlab/gradlab/internal/regular"
 	"github.com/gradlab/gradlab/sgd"
 )
 
@@ -60,7 +60,7 @@ func (s Text) open(o Options) (ds sgd.Dataset, err error) {
 	if err != nil {
 		return ds, err
 	}
-	b, err := os.ReadFile(path)
+	b, err := regular.ReadFile(path, regular.Any)
 	if err != nil {
 		return ds, err
 	}

@@ -10,6 +10,7 @@ import (
 	"path/filepath"
 	"slices"
 	"strings"
+	"syscall"
 )
 
 // tree is the recognised files of a folder or an archive, with archives inside
@@ -24,6 +25,9 @@ type tree struct {
 	been  map[string]bool // folders that links led to, by their real paths
 	tops  []located       // links of the top folder that were not followed
 	held  int64           // bytes of Parquet files in memory
+
+	tables []string          // Parquet files left out, and why
+	bare   map[string]string // why pictures of an archive have no class, by the archive
 
 	divided bool // a share of each class is for testing, as nothing says what is
 	lazy    bool
@@ -285,12 +289,24 @@ type folder struct {
 
 func (d folder) open(f *file) (io.ReadCloser, error) { return d.file(f.name) }
 
-// file opens a file by its name in the tree.
+// file opens a regular file by its name in the tree. It waits for no pipe.
 func (d folder) file(name string) (*os.File, error) {
 	if d.below != "" {
 		name = strings.TrimPrefix(name, d.below+"/")
 	}
-	return d.Open(filepath.FromSlash(name))
+	f, err := d.OpenFile(filepath.FromSlash(name), os.O_RDONLY|syscall.O_NONBLOCK, 0)
+	if err != nil {
+		return nil, err
+	}
+	st, err := f.Stat()
+	if err == nil && !st.Mode().IsRegular() {
+		err = fmt.Errorf("no regular file (%v); want a file with data", st.Mode().Type())
+	}
+	if err != nil {
+		f.Close()
+		return nil, err
+	}
+	return f, nil
 }
 
 // path names the file below the tree's root, through its archive.
