@@ -159,13 +159,22 @@ func TestF1F4F5F9RunsEnd(t *testing.T) {
 	}
 }
 
-// F22: ranks do not outlive their launcher.
+// F22: ranks do not outlive their launcher, not even one that is stopped and can notice
+// nothing by itself.
 func TestF22LauncherKilled(t *testing.T) {
 	t.Parallel()
 	p, out := program.Running(t, "mode=reduce")
-	if n := len(program.Ranks(p)); n != 3 {
-		t.Fatalf("%d ranks", n)
+	ranks := program.Ranks(p)
+	if len(ranks) != 3 {
+		t.Fatalf("%d ranks", len(ranks))
 	}
+	stopped := ranks[1]
+	program.Hit(p, 1, syscall.SIGSTOP)
+	t.Cleanup(func() {
+		if t.Failed() {
+			_ = syscall.Kill(stopped, syscall.SIGKILL)
+		}
+	})
 	p.Signal(syscall.SIGKILL)
 	<-p.Done
 	program.NoneLeft(t, out)
