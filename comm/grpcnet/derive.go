@@ -24,10 +24,11 @@ import (
 // offline by whoever stands between two ranks.
 const tokenBits = 128
 
-// CheckToken refuses a run's secret that could be guessed. Random letters, digits,
-// "-", "_", "+", "/" count 6 bits each, hexadecimal digits 4, decimal ones 3.3. What
-// holds fewer than eight different characters is not random. The error names a
-// command that makes a good one.
+// CheckToken refuses a run's secret that is too short to be safe, were it random. Random
+// letters, digits, "-", "_", "+", "/" count 6 bits each, hexadecimal digits 4, decimal
+// ones 3.3; of a piece that is repeated the first counts. What holds fewer than eight
+// different characters is not random. Words of a language pass: CheckToken cannot tell
+// them from chance. The error names a command that makes a good one.
 func CheckToken(token string) error {
 	const make = "make one with: head -c32 /dev/urandom | base64"
 	each := 6.0
@@ -38,8 +39,18 @@ func CheckToken(token string) error {
 		each = 4
 	}
 	runes := []rune(token)
-	if bits := each * float64(len(runes)); bits < tokenBits {
-		return fmt.Errorf("the run's token has %d characters, %.0f bits at most: it needs %d bits not to be guessed; %s", len(runes), bits, tokenBits, make)
+	once := len(runes) // of the shortest piece that, twice or more, makes it
+	for n := 1; n <= len(runes)/2 && once == len(runes); n++ {
+		if slices.Equal(runes[n:], runes[:len(runes)-n]) {
+			once = n
+		}
+	}
+	if bits := each * float64(once); bits < tokenBits {
+		repeated := ""
+		if once < len(runes) {
+			repeated = fmt.Sprintf(" that repeat the first %d", once)
+		}
+		return fmt.Errorf("the run's token has %d characters%s, %.0f bits at most: it needs %d bits not to be guessed; %s", len(runes), repeated, bits, tokenBits, make)
 	}
 	slices.Sort(runes)
 	if n := len(slices.Compact(runes)); n < 8 {

@@ -459,7 +459,8 @@ func (a *authorityKey) issue(t *testing.T, l leaf) *tls.Config {
 func TestCheckToken(t *testing.T) {
 	for token, good := range map[string]bool{
 		testToken: true, "secret31337": false, "": false, strings.Repeat("a", 64): false, "0123456789abcdef0123456789abcde": false,
-		"q83vEjRWeJASNFZ4kBI0VniQEjRWeJAS": true, "123456789012345678901234567890": false, "1234567890123456789012345678901234567890": true,
+		"q83vEjRWeJASNFZ4kBI0VniQEjRWeJAS": true, "123456789012345678901234567890": false, "1234567890123456789012345678901234567890": false,
+		"8246019573640281957306418295037462918350": true, "0123456789abcdef0123456789abcdef": false, strings.Repeat("7c41e09b", 8): false, strings.Repeat("q83vEjRWeJA", 3): false,
 		"qTfL9xvB2mZr8KdWp4Yc0": false, "qTfL9xvB2mZr8KdWp4Yc0g": true,
 	} {
 		err := CheckToken(token)

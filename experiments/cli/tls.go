@@ -32,17 +32,18 @@ func tlsFlags(f *pflag.FlagSet) func() (*tls.Config, error) {
 				return nil, usageError{fmt.Errorf("%s is missing: TLS by files needs --tls-cert, --tls-key and --tls-ca; without any of them certificates follow from the run's token", flag.name)}
 			}
 		}
-		c, err := loadTLS(cert, key, ca)
+		c, err := loadTLS(cert, key, ca, name)
 		if err != nil {
 			return nil, usageError{err}
 		}
-		c.ServerName = name
 		return c, nil
 	}
 }
 
-// loadTLS reads certificates for both directions of calling.
-func loadTLS(cert, key, ca string) (*tls.Config, error) {
+// loadTLS reads certificates for both directions of calling. It refuses a certificate that
+// the other ranks would refuse: one that has expired, is of none of the authorities in ca,
+// is not for both ends of a connection, or does not hold name, if that is given.
+func loadTLS(cert, key, ca, name string) (*tls.Config, error) {
 	own, err := tls.LoadX509KeyPair(cert, key)
 	if err != nil {
 		return nil, fmt.Errorf("--tls-cert %s, --tls-key %s: %w", cert, key, err)
@@ -66,5 +67,25 @@ func loadTLS(cert, key, ca string) (*tls.Config, error) {
 	if !pool.AppendCertsFromPEM(b) {
 		return nil, fmt.Errorf("--tls-ca %s: no certificate in PEM there", ca)
 	}
-	return &tls.Config{Certificates: []tls.Certificate{own}, RootCAs: pool, ClientCAs: pool}, nil
+	between := x509.NewCertPool()
+	for _, der := range own.Certificate[1:] {
+		if c, err := x509.ParseCertificate(der); err == nil {
+			between.AddCert(c)
+		}
+	}
+	for _, end := range []struct {
+		use  x509.ExtKeyUsage
+		name string
+	}{{x509.ExtKeyUsageServerAuth, "the called end (serverAuth)"}, {x509.ExtKeyUsageClientAuth, "the calling end (clientAuth)"}} {
+		_, err := own.Leaf.Verify(x509.VerifyOptions{Roots: pool, Intermediates: between, KeyUsages: []x509.ExtKeyUsage{end.use}})
+		if err != nil {
+			return nil, fmt.Errorf("--tls-cert %s: the certificate is not good for %s under --tls-ca %s: %w", cert, end.name, ca, err)
+		}
+	}
+	if name != "" {
+		if err := own.Leaf.VerifyHostname(name); err != nil {
+			return nil, fmt.Errorf("--tls-cert %s does not hold the --tls-name %s: %w", cert, name, err)
+		}
+	}
+	return &tls.Config{Certificates: []tls.Certificate{own}, RootCAs: pool, ClientCAs: pool, ServerName: name}, nil
 }
