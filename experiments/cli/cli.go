@@ -196,6 +196,7 @@ func (e *env) onSignals(cancel func()) (undo func()) {
 				case next == sigEcho:
 					continue
 				}
+				external.Hurry(experiments.HurryTime)
 				fmt.Fprintln(e.err, "gradlab: stopping at the next step, or mark; once more ends at once")
 			}
 		}
