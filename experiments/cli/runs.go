@@ -8,11 +8,13 @@ import (
 	"os"
 	"slices"
 	"strings"
+	"sync"
 	"text/tabwriter"
 	"time"
 
 	"github.com/spf13/cobra"
 
+	"github.com/gradlab/gradlab/experiments"
 	"github.com/gradlab/gradlab/experiments/config"
 	"github.com/gradlab/gradlab/experiments/mlflow"
 	"github.com/gradlab/gradlab/experiments/store"
@@ -387,6 +389,8 @@ func (e *env) runsRemoveCommand(out *string) *cobra.Command {
 	c := &cobra.Command{
 		Use:   "rm FOLDER|ID|FILTER …",
 		Short: "Remove runs; says which, and does it with --yes",
+		Long: `Rm removes run folders, but for those of runs that are going on. A run of another host
+whose last heartbeat seems old is watched for 20 seconds: that host's clock may be off.`,
 		RunE: func(cmd *cobra.Command, args []string) error {
 			if len(args) == 0 {
 				return usageError{errors.New("rm wants to be told which runs: folders, ids or filters, such as state=failed")}
@@ -395,10 +399,16 @@ func (e *env) runsRemoveCommand(out *string) *cobra.Command {
 			if err != nil {
 				return err
 			}
+			busy := make([]bool, len(runs))
+			var all sync.WaitGroup
+			for i, r := range runs {
+				all.Go(func() { busy[i] = experiments.Busy(r.Folder) })
+			}
+			all.Wait()
 			var errs []error
-			for _, r := range runs {
+			for i, r := range runs {
 				switch {
-				case r.State == store.Running:
+				case busy[i]:
 					errs = append(errs, fmt.Errorf("%s is running; stop it first", r.Folder))
 				case !yes:
 					fmt.Fprintln(e.out, "would remove", r.Folder)
