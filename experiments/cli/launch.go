@@ -163,7 +163,7 @@ func launchLine(args []string) string {
 	words := []string{"gradlab"}
 	for _, a := range args {
 		if a != "--submit" {
-			words = append(words, launch.Quote(strings.ReplaceAll(a, "\n", " ")))
+			words = append(words, launch.Quote(a))
 		}
 	}
 	return strings.Join(words, " ")
@@ -274,11 +274,6 @@ Run folders and data lie where all nodes see them.`, o,
 		func(l *launching) ([]byte, error) {
 			if s.Grace < time.Second {
 				return nil, fmt.Errorf("--grace %v: want a second or more", s.Grace)
-			}
-			for _, opt := range s.Options {
-				if strings.HasPrefix(opt, "-") || strings.ContainsAny(opt, "\n\r") {
-					return nil, fmt.Errorf("--sbatch %q: want an option of sbatch without its dashes, such as time=08:00:00", opt)
-				}
 			}
 			return l.job.Slurm(s)
 		},
