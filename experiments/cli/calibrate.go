@@ -51,7 +51,7 @@ whatif, advise and --timing draw their intervals from that.`,
 			return nil
 		},
 		RunE: func(cmd *cobra.Command, args []string) error {
-			d := progress.New(e.err)
+			d := progress.New(e.screen)
 			defer d.Close()
 			q := ask.QuestionOfPoints{Places: e.places(), Show: d}
 			for _, a := range args {

@@ -137,7 +137,7 @@ func (e *env) joinCommand() *cobra.Command {
 // leadJoined makes the run whose other ranks come to this process, and prints what it came
 // to.
 func (e *env) leadJoined(ctx context.Context, run config.Run, opt experiments.Options) error {
-	opt.Display = progress.New(e.err)
+	opt.Display = progress.New(e.screen)
 	defer opt.Display.Close()
 	r, err := experiments.Execute(ctx, run, opt)
 	opt.Display.Close()

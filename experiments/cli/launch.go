@@ -91,7 +91,7 @@ func (e *env) launcher(name, short, long string, o *launchFlags, write func(l *l
 			if o.submit {
 				return submit(cmd, text)
 			}
-			_, err = e.out.Write(text)
+			_, err = e.raw.Write(text)
 			return err
 		},
 	}
@@ -379,7 +379,7 @@ func (e *env) handOver(cmd *cobra.Command, job []byte, program string, args ...s
 		return fmt.Errorf("--submit needs %s, which is not here: %w; without it the job is printed", program, err)
 	}
 	p := exec.CommandContext(cmd.Context(), path, args...)
-	p.Stdin, p.Stdout, p.Stderr = bytes.NewReader(job), e.out, e.err
+	p.Stdin, p.Stdout, p.Stderr = bytes.NewReader(job), e.raw, e.screen
 	if err := p.Start(); err != nil {
 		return fmt.Errorf("%s: %w", program, err)
 	}

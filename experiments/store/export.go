@@ -6,6 +6,8 @@ import (
 	"io"
 	"maps"
 	"slices"
+
+	"github.com/gradlab/gradlab/experiments/figure"
 )
 
 // Frame is a table of typed columns, to be read by other programs.
@@ -106,7 +108,8 @@ func (t *Frame) append(own []any, numbers ...any) {
 }
 
 // WriteCSV writes a header and the rows. Numbers are written so that they read
-// back to the last bit, instants by RFC 3339.
+// back to the last bit, instants by RFC 3339. Text that a spreadsheet would take for a
+// formula has an apostrophe before it.
 func (t *Frame) WriteCSV(w io.Writer) error {
 	c := csv.NewWriter(w)
 	line := make([]string, len(t.Columns))
@@ -119,6 +122,9 @@ func (t *Frame) WriteCSV(w io.Writer) error {
 			line[i] = ""
 			if v := t.Columns[i].Values[r]; v != nil {
 				line[i] = exact(v)
+				if t.Columns[i].Kind == Text {
+					line[i] = figure.Uncomputed(line[i])
+				}
 			}
 		}
 		_ = c.Write(line)

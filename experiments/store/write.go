@@ -16,13 +16,13 @@ import (
 // reader has to know about the figures. style is box or markdown.
 func (c *Comparison) Write(w io.Writer, style string, width int) error {
 	if c.Facet != "" {
-		fmt.Fprintln(w, c.Facet)
+		fmt.Fprintln(w, figure.Cell(style, c.Facet))
 	}
 	if err := c.table().Write(w, style, width); err != nil {
 		return err
 	}
 	for _, n := range c.notes() {
-		fmt.Fprintln(w, n)
+		fmt.Fprintln(w, figure.Cell(style, n))
 	}
 	if len(c.Scaling) == 0 {
 		return nil
@@ -33,7 +33,7 @@ func (c *Comparison) Write(w io.Writer, style string, width int) error {
 	}
 	for _, s := range c.Scaling {
 		for _, l := range laws(s) {
-			fmt.Fprintln(w, l)
+			fmt.Fprintln(w, figure.Cell(style, l))
 		}
 	}
 	return nil

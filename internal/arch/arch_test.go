@@ -70,9 +70,9 @@ sgd/train/gossip        : sgd/train comm comm/collective compress internal/f32 i
 sgd/train/replicas      : sgd sgd/train compress internal/f32 lrschedule staleness
 sgd/train/sandblaster   : sgd sgd/lbfgs sgd/train comm comm/ps
 sgd/train/traintest     : sgd sgd/nn sgd/train sgd/train/timing compress staleness lrschedule comm comm/collective comm/grpcnet comm/local comm/nemesis comm/ps comm/sim internal/f32 internal/rng
-experiments/figure      :                                  | gonum.org/v1/plot golang.org/x/image golang.org/x/text github.com/jedib0t/go-pretty
+experiments/figure      : internal/regular                 | gonum.org/v1/plot golang.org/x/image golang.org/x/text github.com/jedib0t/go-pretty
 experiments/tensorboard :                                  | google.golang.org/protobuf
-experiments/progress    : sgd/train internal/portable    | github.com/vbauerster/mpb golang.org/x/term
+experiments/progress    : sgd/train internal/portable internal/regular    | github.com/vbauerster/mpb golang.org/x/term
 experiments/bench       : sgd sgd/nn sgd/train compress staleness lrschedule comm comm/collective comm/grpcnet comm/mpinet internal/f32 internal/par internal/rng experiments/figure    | github.com/klauspost/cpuid golang.org/x/sys
 experiments/hardware    : sgd/profile sgd/registry internal/regular internal/portable    | go.yaml.in/yaml
 experiments/coding      : compress experiments/hardware internal/f32 internal/rng sgd sgd/nn sgd/train/timing internal/regular    | github.com/klauspost/cpuid go.yaml.in/yaml golang.org/x/sys
