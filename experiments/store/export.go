@@ -8,6 +8,7 @@ import (
 	"slices"
 
 	"github.com/gradlab/gradlab/experiments/figure"
+	"github.com/gradlab/gradlab/sgd/train"
 )
 
 // Frame is a table of typed columns, to be read by other programs.
@@ -76,7 +77,10 @@ func Export(runs []*Run, rows string) (*Frame, error) {
 		if rows == "evals" {
 			for _, e := range c.Evals {
 				for name, x := range e.Metrics {
-					metrics[name] = append(append(metrics[name], make([]any, t.Rows-len(metrics[name]))...), x)
+					metrics[name] = append(metrics[name], make([]any, t.Rows-len(metrics[name]))...)
+					if !train.Diverged(x) {
+						metrics[name] = append(metrics[name], x)
+					}
 				}
 				t.append(own, uint64(e.Step), uint64(e.Samples), e.Epoch, e.Seconds, e.Accuracy, e.Loss, r.Crossed(e.BytesUp, e.BytesDown), e.BytesUp, e.BytesDown)
 			}
@@ -102,6 +106,9 @@ var (
 
 func (t *Frame) append(own []any, numbers ...any) {
 	for i, v := range append(slices.Clone(own), numbers...) {
+		if x, ok := v.(float64); ok && train.Diverged(x) {
+			v = nil
+		}
 		t.Columns[i].Values = append(t.Columns[i].Values, v)
 	}
 	t.Rows++

@@ -15,6 +15,7 @@ import (
 	"github.com/gradlab/gradlab/experiments/config"
 	"github.com/gradlab/gradlab/experiments/progress"
 	"github.com/gradlab/gradlab/sgd/registry"
+	"github.com/gradlab/gradlab/sgd/train"
 )
 
 // Field is something that can be asked of a run by name: a figure of its
@@ -56,7 +57,7 @@ func result(f func(*experiments.Result) (float64, bool)) func(*Run) (any, bool) 
 			return nil, false
 		}
 		x, ok := f(r.Result)
-		return x, ok && !math.IsNaN(x)
+		return x, ok && !math.IsNaN(x) && !train.Diverged(x)
 	}
 }
 
@@ -117,7 +118,7 @@ var facts = []Field{
 		}
 		return r.Result.Top5, true
 	}},
-	{"loss", "on the test set, at the end", Number, learned(func(r *experiments.Result) float64 { return r.Loss })},
+	{"loss", "on the test set, at the end; none if it is not finite", Number, learned(func(r *experiments.Result) float64 { return r.Loss })},
 	{"train_loss", "at the end", Number, learned(func(r *experiments.Result) float64 { return r.TrainLoss })},
 	{"updates", "updates made", Whole, count(func(r *experiments.Result) uint64 { return uint64(r.Steps) })},
 	{"samples", "samples computed on", Whole, count(func(r *experiments.Result) uint64 { return uint64(r.Samples) })},

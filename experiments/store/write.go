@@ -10,6 +10,7 @@ import (
 	"github.com/gradlab/gradlab/experiments/figure"
 	"github.com/gradlab/gradlab/experiments/progress"
 	"github.com/gradlab/gradlab/experiments/stats"
+	"github.com/gradlab/gradlab/sgd/train"
 )
 
 // Write writes the comparison as a table, scaling laws below it, and what a
@@ -251,6 +252,9 @@ func (r *Run) caveats(label string) (out []string) {
 		if res.Note != "" {
 			add("%s", res.Note)
 		}
+		if train.Diverged(res.Loss) {
+			add("%s has diverged: its loss is not finite, and in no mean", withSeed(name, r))
+		}
 		if n := res.CodecTime; n != "" {
 			add("In virtual time %s.", n)
 		}
@@ -265,6 +269,14 @@ func (r *Run) caveats(label string) (out []string) {
 		add("%s is %s at step %d and in no mean", name, r.State, r.Step)
 	}
 	return out
+}
+
+// withSeed adds a run's seed to its name, unless it is there.
+func withSeed(name string, r *Run) string {
+	if seed := fmt.Sprint("seed=", r.Config.Seed); !strings.Contains(name, seed) {
+		name += ", " + seed
+	}
+	return name
 }
 
 func scalingTable(all []Scaling) figure.Table {

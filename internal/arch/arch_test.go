@@ -89,7 +89,7 @@ experiments/advise      : comm/collective comm/ps compress experiments/ask exper
 experiments/reproduce   : *                                | *
 experiments/report      : comm experiments experiments/config experiments/figure experiments/progress experiments/stats experiments/store sgd/train
 experiments/notebook    :
-experiments/mlflow      : experiments experiments/config experiments/store
+experiments/mlflow      : experiments experiments/config experiments/store sgd/train
 experiments/serve       : comm experiments experiments/config experiments/figure experiments/report experiments/store sgd/train
 notebooks/lab           : compress compress/compresstest experiments experiments/coding experiments/config experiments/figure experiments/report experiments/reproduce experiments/stats experiments/store sgd/data sgd/train
 experiments/cli         : *                                | *
