@@ -51,6 +51,9 @@ whatif, advise and --timing draw their intervals from that.`,
 			return nil
 		},
 		RunE: func(cmd *cobra.Command, args []string) error {
+			if ext := filepath.Ext(out); !slices.Contains([]string{"", ".yaml", ".yml"}, strings.ToLower(ext)) {
+				return usageError{fmt.Errorf("--out %s: a cluster is written as .yaml, not %s", out, ext)}
+			}
 			d := progress.New(e.screen)
 			defer d.Close()
 			q := ask.QuestionOfPoints{Places: e.places(), Show: d}

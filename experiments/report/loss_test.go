@@ -67,7 +67,7 @@ func TestByLoss(t *testing.T) {
 // A seed that diverged makes a gap in a mean curve, and no peak.
 func TestDivergedSeedsMakeGaps(t *testing.T) {
 	t.Parallel()
-	c := &Config{}
+	c := &Config{Group: &store.Group{}}
 	for _, losses := range [][]float64{{2, 1, 0.5}, {2, math.MaxFloat64, 0.5}} {
 		tr := &Trial{}
 		for i, l := range losses {
