@@ -73,6 +73,15 @@ func TestNCCLTables(t *testing.T) {
 	}
 }
 
+// Progress of PyTorch's example is found behind a launcher's prefix too.
+func TestEpochsWithPrefix(t *testing.T) {
+	t.Parallel()
+	m, err := readMeasurements("f", []byte("[default0]:Epoch: [0][  1/5005]\tTime  8.115 (  8.115)\n[default0]:Epoch: [0][101/5005]\tTime  0.341 (  0.412)\n"))
+	if err != nil || len(m) != 1 || m[0].Seconds != 0.412 || m[0].Where != "f:2" {
+		t.Errorf("%+v, %v", m, err)
+	}
+}
+
 // Groups that sum at once share the links of their hosts, on the virtual cluster too.
 func TestNCCLGroups(t *testing.T) {
 	t.Parallel()
