@@ -23,6 +23,7 @@ import (
 	"github.com/gradlab/gradlab/experiments"
 	"github.com/gradlab/gradlab/experiments/coding"
 	"github.com/gradlab/gradlab/experiments/config"
+	"github.com/gradlab/gradlab/internal/regular"
 	"github.com/gradlab/gradlab/sgd/data"
 	"github.com/gradlab/gradlab/sgd/external"
 )
@@ -44,7 +45,9 @@ func (e usageError) Unwrap() error { return e.error }
 
 // env is what all commands share.
 type env struct {
-	out, err io.Writer
+	out, err io.Writer // through printers, so that text of others does nothing to a terminal
+	raw      io.Writer // below out, for jobs, recipes and programs
+	screen   io.Writer // below err, for what draws on a terminal, and for programs
 	v        *viper.Viper
 	settings settings
 	stop     atomic.Bool
@@ -57,11 +60,14 @@ type env struct {
 // Main runs the command line and returns the exit code.
 func Main(args []string, stdout, stderr io.Writer) int {
 	collector.bound(100)
-	e := &env{out: stdout, err: stderr, v: newViper(), args: args}
+	out, errs := regular.NewPrinter(stdout, 0), regular.NewPrinter(stderr, regular.LongestLine)
+	defer out.Flush()
+	defer errs.Flush()
+	e := &env{out: out, err: errs, raw: stdout, screen: stderr, v: newViper(), args: args}
 	root := e.root()
 	root.SetArgs(args)
 	root.SetOut(stdout)
-	root.SetErr(stderr)
+	root.SetErr(errs)
 	ctx, cancel := context.WithCancel(context.Background())
 	defer cancel()
 	defer e.onSignals(cancel)()
@@ -80,19 +86,19 @@ func Main(args []string, stdout, stderr io.Writer) int {
 	case e.twice.Load() && errors.Is(err, context.Canceled):
 		return ExitFailed
 	case e.brief.Load() && errors.Is(err, context.Canceled):
-		fmt.Fprintln(stderr, "gradlab: stopped")
+		fmt.Fprintln(errs, "gradlab: stopped")
 		return e.stoppedCode()
 	case errors.Is(err, experiments.ErrStopped), errors.Is(err, errBenchStopped):
-		fmt.Fprintln(stderr, "gradlab:", err)
+		fmt.Fprintln(errs, "gradlab:", regular.Shown(err.Error()))
 		return e.stoppedCode()
 	case errors.As(err, &usage), errors.As(err, &config), errors.As(err, &addr) && addr.Unsafe:
-		fmt.Fprintln(stderr, "gradlab:", err)
+		fmt.Fprintln(errs, "gradlab:", regular.Shown(err.Error()))
 		return ExitConfig
 	case errors.As(err, &mismatch), errors.As(err, &refused), errors.As(err, &addr):
-		fmt.Fprintln(stderr, "gradlab:", err)
+		fmt.Fprintln(errs, "gradlab:", regular.Shown(err.Error()))
 		return ExitJoin
 	}
-	fmt.Fprintln(stderr, "gradlab:", err)
+	fmt.Fprintln(errs, "gradlab:", regular.Shown(err.Error()))
 	if over := (*handedOver)(nil); errors.As(err, &over) && over.code > 0 {
 		return over.code
 	}

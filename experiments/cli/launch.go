@@ -91,7 +91,7 @@ func (e *env) launcher(name, short, long string, o *launchFlags, write func(l *l
 			if o.submit {
 				return submit(cmd, text)
 			}
-			_, err = e.out.Write(text)
+			_, err = e.raw.Write(text)
 			return err
 		},
 	}
@@ -163,7 +163,7 @@ func launchLine(args []string) string {
 	words := []string{"gradlab"}
 	for _, a := range args {
 		if a != "--submit" {
-			words = append(words, launch.Quote(strings.ReplaceAll(a, "\n", " ")))
+			words = append(words, launch.Quote(a))
 		}
 	}
 	return strings.Join(words, " ")
@@ -275,11 +275,6 @@ Run folders and data lie where all nodes see them.`, o,
 			if s.Grace < time.Second {
 				return nil, fmt.Errorf("--grace %v: want a second or more", s.Grace)
 			}
-			for _, opt := range s.Options {
-				if strings.HasPrefix(opt, "-") || strings.ContainsAny(opt, "\n\r") {
-					return nil, fmt.Errorf("--sbatch %q: want an option of sbatch without its dashes, such as time=08:00:00", opt)
-				}
-			}
 			return l.job.Slurm(s)
 		},
 		func(cmd *cobra.Command, job []byte) error {
@@ -384,7 +379,7 @@ func (e *env) handOver(cmd *cobra.Command, job []byte, program string, args ...s
 		return fmt.Errorf("--submit needs %s, which is not here: %w; without it the job is printed", program, err)
 	}
 	p := exec.CommandContext(cmd.Context(), path, args...)
-	p.Stdin, p.Stdout, p.Stderr = bytes.NewReader(job), e.out, e.err
+	p.Stdin, p.Stdout, p.Stderr = bytes.NewReader(job), e.raw, e.screen
 	if err := p.Start(); err != nil {
 		return fmt.Errorf("%s: %w", program, err)
 	}

@@ -166,7 +166,7 @@ func (e *env) sweep(cmd *cobra.Command, args []string, o sweepFlags) error {
 	places := e.places()
 	var display *progress.Display
 	if !o.quiet {
-		display = progress.New(e.err)
+		display = progress.New(e.screen)
 		defer display.Close()
 	}
 	exe, err := os.Executable()
@@ -204,7 +204,7 @@ func (e *env) sweepJobCommand() *cobra.Command {
 		Use: "sweep-job", Hidden: true, Short: "One job of a sweep, read from the input",
 		Args: cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
-			return sweep.Serve(cmd.Context(), os.Stdin, e.out, e.stop.Load, experiments.Options{Places: e.places(), Join: e.joiner()})
+			return sweep.Serve(cmd.Context(), os.Stdin, e.raw, e.stop.Load, experiments.Options{Places: e.places(), Join: e.joiner()})
 		},
 	}
 }

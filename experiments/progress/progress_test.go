@@ -292,7 +292,7 @@ func TestFormats(t *testing.T) {
 			t.Errorf("%g: %s, not %s", r, got, want)
 		}
 	}
-	for v, want := range map[float64]string{0.0747: "0.0747", 7.8217: "7.8217", -2: "-2.0000", 3.2089e14: "3.209e+14", math.Inf(1): "+Inf"} {
+	for v, want := range map[float64]string{0.0747: "0.0747", 7.8217: "7.8217", -2: "-2.0000", 3.2089e14: "3.209e+14", math.Inf(1): "+Inf", math.MaxFloat64: "not finite"} {
 		if got := Loss(v); got != want {
 			t.Errorf("%g: %s, not %s", v, got, want)
 		}

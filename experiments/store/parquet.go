@@ -13,7 +13,7 @@ import (
 const parquetRows = 1 << 16
 
 // WriteParquet writes the frame as a Parquet file of optional columns: doubles, bools,
-// UTF-8 strings, and instants in microseconds, compressed by Snappy. Columns are in the
+// UTF-8 strings, whole numbers of 64 bits without sign, and instants in microseconds, compressed by Snappy. Columns are in the
 // order of the frame.
 func (t *Frame) WriteParquet(w io.Writer) error {
 	root := inOrder{parquet.Group{}, nil}
@@ -61,11 +61,16 @@ func parquetNode(k Kind) parquet.Node {
 		return parquet.Timestamp(parquet.Microsecond)
 	case k == Bool:
 		return parquet.Leaf(parquet.BooleanType)
+	case k.isWhole():
+		return parquet.Uint(64)
 	case k.Numeric():
 		return parquet.Leaf(parquet.DoubleType)
 	}
 	return parquet.String()
 }
+
+// isWhole reports whether values are uint64.
+func (k Kind) isWhole() bool { return k == Whole || k == Bytes }
 
 // parquetValue is a value of a column, which has to be of the column's kind.
 func parquetValue(c Column, v any) (parquet.Value, error) {
@@ -82,8 +87,12 @@ func parquetValue(c Column, v any) (parquet.Value, error) {
 			return parquet.BooleanValue(x), nil
 		}
 	case float64:
-		if c.Kind.Numeric() {
+		if c.Kind.Numeric() && !c.Kind.isWhole() {
 			return parquet.DoubleValue(x), nil
+		}
+	case uint64:
+		if c.Kind.isWhole() {
+			return parquet.Int64Value(int64(x)), nil // the column's type says that it has no sign
 		}
 	default:
 		if text {

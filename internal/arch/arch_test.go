@@ -70,15 +70,15 @@ sgd/train/gossip        : sgd/train comm comm/collective compress internal/f32 i
 sgd/train/replicas      : sgd sgd/train compress internal/f32 lrschedule staleness
 sgd/train/sandblaster   : sgd sgd/lbfgs sgd/train comm comm/ps
 sgd/train/traintest     : sgd sgd/nn sgd/train sgd/train/timing compress staleness lrschedule comm comm/collective comm/grpcnet comm/local comm/nemesis comm/ps comm/sim internal/f32 internal/rng
-experiments/figure      :                                  | gonum.org/v1/plot golang.org/x/image golang.org/x/text github.com/jedib0t/go-pretty
+experiments/figure      : internal/regular                 | gonum.org/v1/plot golang.org/x/image golang.org/x/text github.com/jedib0t/go-pretty
 experiments/tensorboard :                                  | google.golang.org/protobuf
-experiments/progress    : sgd/train internal/portable    | github.com/vbauerster/mpb golang.org/x/term
+experiments/progress    : sgd/train internal/portable internal/regular    | github.com/vbauerster/mpb golang.org/x/term
 experiments/bench       : sgd sgd/nn sgd/train compress staleness lrschedule comm comm/collective comm/grpcnet comm/mpinet internal/f32 internal/par internal/rng experiments/figure    | github.com/klauspost/cpuid golang.org/x/sys
 experiments/hardware    : sgd/profile sgd/registry internal/regular internal/portable    | go.yaml.in/yaml
 experiments/coding      : compress experiments/hardware internal/f32 internal/rng sgd sgd/nn sgd/train/timing internal/regular    | github.com/klauspost/cpuid go.yaml.in/yaml golang.org/x/sys
 experiments/config      : comm comm/collective comm/emulate comm/local comm/nemesis comm/ps comm/sim compress experiments/coding experiments/hardware sgd/registry lrschedule sgd sgd/data sgd/external sgd/nn sgd/profile sgd/train sgd/train/gossip sgd/train/replicas sgd/train/sandblaster sgd/train/timing staleness internal/regular internal/rng internal/portable    | github.com/spf13/viper go.yaml.in/yaml
 experiments             : internal/cpu comm comm/grpcnet comm/mpinet comm/nemesis comm/shm comm/sim comm/trace compress experiments/coding experiments/config experiments/progress experiments/tensorboard internal/f32 lrschedule sgd sgd/data sgd/external sgd/train internal/regular    | github.com/klauspost/cpuid go.yaml.in/yaml gonum.org/v1/gonum github.com/gofrs/flock
-experiments/launch      :
+experiments/launch      : internal/regular    | go.yaml.in/yaml
 experiments/virtual     : comm/collective comm/outside experiments/config experiments/figure experiments/progress sgd/external
 experiments/ask         : comm comm/collective comm/sim compress experiments experiments/config experiments/figure experiments/hardware experiments/progress experiments/store sgd sgd/profile sgd/train internal/regular    | go.yaml.in/yaml github.com/montanaflynn/stats gonum.org/v1/gonum
 experiments/stats       :                                  | github.com/montanaflynn/stats gonum.org/v1/gonum
@@ -89,7 +89,7 @@ experiments/advise      : comm/collective comm/ps compress experiments/ask exper
 experiments/reproduce   : *                                | *
 experiments/report      : comm experiments experiments/config experiments/figure experiments/progress experiments/stats experiments/store sgd/train
 experiments/notebook    :
-experiments/mlflow      : experiments experiments/config experiments/store
+experiments/mlflow      : experiments experiments/config experiments/store sgd/train
 experiments/serve       : comm experiments experiments/config experiments/figure experiments/report experiments/store sgd/train
 notebooks/lab           : compress compress/compresstest experiments experiments/coding experiments/config experiments/figure experiments/report experiments/reproduce experiments/stats experiments/store sgd/data sgd/train
 experiments/cli         : *                                | *

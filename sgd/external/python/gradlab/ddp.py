@@ -36,6 +36,18 @@ def immortal():
         ctypes.pythonapi.Py_IncRef(ctypes.py_object(t))
 
 
+def timeout():
+    """The timeout of init_process_group, as an argument of new_group, which has 30 minutes of its own; {}: PyTorch does not say it."""
+    group = dist.distributed_c10d._get_default_group()
+    places = [lambda: group] + [lambda d=d: group._get_backend(torch.device(d)) for d in ("cpu", "cuda")]
+    for place in places:
+        try:
+            return {"timeout": place().options._timeout}
+        except (AttributeError, RuntimeError):  # of other versions, or a device that the group does not serve
+            pass
+    return {}
+
+
 class State:
     """What a codec keeps between steps, and what it has sent.
 
@@ -51,7 +63,7 @@ class State:
         self.codec = spec(codec)
         # Collectives of the hook are made by a thread of its own, so they need a group of
         # their own: theirs would else get between those of the training loop.
-        self.group = process_group if process_group is not None else dist.new_group()
+        self.group = process_group if process_group is not None else dist.new_group(**timeout())
         self.rank, self.world = dist.get_rank(self.group), dist.get_world_size(self.group)
         self.session = call("gradlab_open", TEXT(self.codec.encode()), I64(self.rank), I64(self.world), ctypes.c_uint64(seed))
         self.plain = call("gradlab_plain", I64(self.session)) == 1
@@ -276,7 +288,8 @@ def ddp_hook(codec, model=None, seed=0, process_group=None, device=False):
         order in which their gradients come, and norms have the roles weight and bias.
     seed: of codecs that draw.
     process_group: where the collectives go. All ranks must then use it for nothing else
-        while a backward pass runs. Without it the hook makes a group of all ranks.
+        while a backward pass runs. Without it the hook makes a group of all ranks,
+        with the timeout that init_process_group was given.
     device: encode where the gradients are, in torch operations, to the same bytes. Codecs that
         have no such form are encoded on the host, with a warning.
     """
