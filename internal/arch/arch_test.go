@@ -83,7 +83,7 @@ experiments/virtual     : comm/collective comm/outside experiments/config experi
 experiments/ask         : comm comm/collective comm/sim compress experiments experiments/config experiments/figure experiments/hardware experiments/progress experiments/store sgd sgd/profile sgd/train internal/regular    | go.yaml.in/yaml github.com/montanaflynn/stats gonum.org/v1/gonum
 experiments/stats       :                                  | github.com/montanaflynn/stats gonum.org/v1/gonum
 experiments/soak        : comm comm/nemesis comm/sim experiments experiments/config internal/rng sgd sgd/train staleness
-experiments/store       : experiments experiments/config experiments/figure experiments/progress experiments/stats sgd/registry sgd/train internal/regular    | github.com/parquet-go/parquet-go
+experiments/store       : experiments experiments/config experiments/figure experiments/progress experiments/stats sgd/registry sgd/train internal/regular    | github.com/klauspost/compress
 experiments/sweep       : comm/collective compress experiments experiments/config experiments/progress experiments/stats experiments/store sgd/registry internal/rng sgd/data sgd/train
 experiments/advise      : comm/collective comm/ps compress experiments/ask experiments/coding experiments/config experiments/hardware experiments/progress experiments/stats experiments/store sgd/registry sgd/profile sgd/train sgd/train/timing staleness    | gonum.org/v1/gonum
 experiments/reproduce   : *                                | *
