@@ -247,8 +247,8 @@ Then:         gradlab list            everything there is, by name
 	root.Version = experiments.ThisVersion().String()
 	root.SetVersionTemplate("{{.Version}}\n")
 	f := root.PersistentFlags()
-	f.String("data-dir", "", "folder with data sets (or GRADLAB_DATA)")
-	f.String("cache-dir", "", "where downloads go (or GRADLAB_CACHE); default: the user's cache")
+	f.String("data-dir", "", "folder with data sets (or GRADLAB_DATA_DIR)")
+	f.String("cache-dir", "", "where downloads go (or GRADLAB_CACHE_DIR); default: the user's cache")
 	_ = e.v.BindPFlag("data-dir", f.Lookup("data-dir"))
 	_ = e.v.BindPFlag("cache-dir", f.Lookup("cache-dir"))
 	root.AddCommand(e.runCommand(), e.extendCommand(), e.versionCommand(), e.listCommand(), e.scheduleCommand(), e.atFirst(e.recipeCommand()), e.showCommand(), e.weightsCommand(), e.joinCommand(), e.launchCommand(), e.dataCommand(), e.codecCommand(), e.benchCommand(), e.reproduceCommand(), e.atFirst(e.topologyCommand()), e.sweepCommand(), e.sweepJobCommand(), e.runsCommand(), e.atFirst(e.adviseCommand()), e.reportCommand(), e.serveCommand(), e.atFirst(e.replayCommand()), e.atFirst(e.whatifCommand()), e.notebookCommand(), e.pythonCommand(), e.atFirst(e.virtualCommand()), e.atFirst(e.calibrateCommand()), e.soakCommand())
@@ -284,7 +284,7 @@ func (e *env) load(name string, overrides []string, quick bool) (*config.Recipe,
 
 // loadForm is load for a form of the recipe; "": as it is written.
 func (e *env) loadForm(name, form string, overrides []string, quick bool) (*config.Recipe, []config.Run, error) {
-	recipe, overrides, err := e.recipe(name, overrides)
+	recipe, err := config.LoadRecipe(name)
 	if recipe == nil {
 		return nil, nil, usageError{err}
 	}

@@ -171,10 +171,7 @@ func launchLine(args []string) string {
 
 // launchRun looks at one run: how many ranks it has, and whether it can be.
 func (e *env) launchRun(args []string, l *launching) error {
-	_, over, err := e.recipe(args[0], args[1:])
-	if err != nil {
-		return usageError{err}
-	}
+	over := args[1:]
 	_, runs, mpi, err := e.loadRanks(args[0], args[1:])
 	if err != nil {
 		return err
@@ -220,12 +217,12 @@ func aboveDefault(c config.Config) []byte {
 
 // launchSweep looks at a sweep: how many runs it has.
 func (e *env) launchSweep(args []string, l *launching) error {
-	recipe, over, err := e.recipe(args[0], args[1:])
+	recipe, err := config.LoadRecipe(args[0])
 	if err != nil {
 		return usageError{err}
 	}
 	s := l.space
-	s.Recipe, s.Args = recipe, over
+	s.Recipe, s.Args = recipe, args[1:]
 	jobs, err := s.Jobs()
 	if err != nil {
 		return usageError{err}
@@ -234,7 +231,7 @@ func (e *env) launchSweep(args []string, l *launching) error {
 	if j.Runs = len(jobs); j.Shares > j.Runs {
 		return usageError{fmt.Errorf("--shares %d: the sweep has %d runs", j.Shares, j.Runs)}
 	}
-	j.Keys = over
+	j.Keys = args[1:]
 	if s.Repeats > 0 {
 		j.Flags = append(j.Flags, fmt.Sprint("--repeats=", s.Repeats))
 	}

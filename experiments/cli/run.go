@@ -182,7 +182,7 @@ func encodeAll(to io.Writer, results []*experiments.Result) error {
 
 // tellTiming prints how long a recipe's training takes on clusters.
 func (e *env) tellTiming(ctx context.Context, name string, over []string, o *runOptions) error {
-	recipe, over, err := e.recipe(name, over)
+	recipe, err := config.LoadRecipe(name)
 	if err != nil {
 		return usageError{err}
 	}

@@ -151,11 +151,11 @@ func shareOf(text string, getenv func(string) string) (i, n int, err error) {
 
 // sweep makes the jobs of a sweep, or says what they would take.
 func (e *env) sweep(cmd *cobra.Command, args []string, o sweepFlags) error {
-	recipe, over, err := e.recipe(args[0], args[1:])
+	recipe, err := config.LoadRecipe(args[0])
 	if err != nil {
 		return usageError{err}
 	}
-	jobs, err := o.jobs(cmd, recipe, over)
+	jobs, err := o.jobs(cmd, recipe, args[1:])
 	if err != nil {
 		return usageError{err}
 	}
