@@ -66,8 +66,8 @@ const (
 	maxAhead = 1 << 12  // events that are read of a rank before the cluster plays them
 )
 
-// quiet is how long all processes compute nothing before a rank whose next event is due
-// counts as stuck.
+// quiet is how long all processes compute next to nothing, a hundredth of it each, before a
+// rank whose next event is due counts as stuck. Idle threads of PyTorch take a quarter of that.
 var quiet = time.Minute
 
 // connections are the ranks of a world.
@@ -154,10 +154,10 @@ func (s *connection) Next() (Event, error) {
 			return s.take(r)
 		case <-tick.C:
 			used, known := s.of.used()
-			if held := s.of.held(); !known || used != before || held == "" {
+			if held := s.of.held(); !known || before < 0 || used-before > quiet/100*time.Duration(len(s.of.all)) || held == "" {
 				since, before = time.Now(), used
 			} else if time.Since(since) >= quiet {
-				s.of.end(fmt.Errorf("no process has computed for %v, and the next event of rank %d does not come; its last one is %s. %s. "+
+				s.of.end(fmt.Errorf("the processes have computed next to nothing for %v, and the next event of rank %d does not come; its last one is %s. %s. "+
 					"So rank %[2]d waits for another rank in a way that the clock is not told of, such as a thread, a store or a loop: wait by Work.wait or Future.wait",
 					quiet, s.rank, s.last, held))
 			}

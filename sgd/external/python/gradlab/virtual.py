@@ -9,6 +9,7 @@ and its virtual clock says how long that would take if each rank had a machine o
 own. `python3 -m gradlab.virtual train.py` runs a script that names another backend.
 """
 import collections
+import datetime
 import functools
 import inspect
 import json
@@ -28,6 +29,7 @@ import gradlab
 from gradlab import futures
 
 WHERE, STATED = "GRADLAB_VIRTUAL", "GRADLAB_STATED"
+ENDED = "the virtual cluster has ended; gradlab virtual says why"
 
 # Gloo has no sums of these types; the cluster is told of the narrow ones.
 WIDER = {torch.bfloat16: torch.float32, torch.int16: torch.int32}
@@ -71,7 +73,7 @@ class Clock:
         self.pending = []  # what the end of a backward pass waits for
         self.tell("hello", rank=rank, world=world)
         # At the end of a process that multiprocessing forked, too, where atexit calls nothing.
-        multiprocessing.util.Finalize(None, self.tell, ("end",), exitpriority=0)
+        multiprocessing.util.Finalize(None, self.end, exitpriority=0)
 
     def number(self):
         with self.lock:
@@ -99,7 +101,16 @@ class Clock:
     def write(self, event):
         if os.getpid() != self.pid:
             return  # a process that was forked, such as one that loads data
-        self.socket.sendall(json.dumps(event).encode() + b"\n")
+        try:
+            self.socket.sendall(json.dumps(event).encode() + b"\n")
+        except OSError:
+            raise RuntimeError(ENDED) from None
+
+    def end(self):
+        try:
+            self.tell("end")
+        except RuntimeError:
+            pass  # the cluster has ended before
 
     def skip(self):
         """What this thread did since it told something last is not billed."""
@@ -121,7 +132,7 @@ class Clock:
         answer = self.answers.readline()
         self.skip()
         if not answer:
-            raise RuntimeError("the virtual cluster has ended; gradlab virtual says why")
+            raise RuntimeError(ENDED)
         return float(answer)
 
     def begin(self, do, **fields):
@@ -345,11 +356,6 @@ class Group(dist.ProcessGroup):
     def group_name(self):
         return self.called
 
-    @property
-    def _device_types(self):
-        """What monitored_barrier asks for. While PyTorch makes a group, it takes devices for C++ backends with hooks."""
-        return [torch.device("cpu")] if self in dist.distributed_c10d._world.pg_map else []
-
     def _get_backend(self, device):
         """Whom PyTorch asks what a group can do."""
         return self.inner
@@ -491,6 +497,8 @@ class Group(dist.ProcessGroup):
         return self.begin("barrier", lambda: self.inner.barrier(opts))
 
     def monitored_barrier(self, timeout=None, wait_all_ranks=False):
+        if isinstance(timeout, (int, float)):
+            timeout = datetime.timedelta(seconds=timeout)
         self.clock.tell("wait", id=self.clock.begin("barrier", **self.where))
         try:
             self.inner.monitored_barrier(*([] if timeout is None else [timeout]), wait_all_ranks=wait_all_ranks)
@@ -516,6 +524,17 @@ def width(tensors):
     """Bytes of an element, by which sums are cut into chunks."""
     widths = {t.element_size() for t in tensors if not t.is_sparse}
     return widths.pop() if len(widths) == 1 else 1
+
+
+def monitored_barrier(group=None, timeout=None, wait_all_ranks=False):
+    """torch.distributed.monitored_barrier, which is for gloo and asks for its name."""
+    of = group if group is not None else dist.distributed_c10d._get_default_group()
+    if isinstance(of, Group):
+        return of.monitored_barrier(timeout, wait_all_ranks)
+    return theirs(group, timeout, wait_all_ranks)
+
+
+theirs, dist.monitored_barrier = dist.monitored_barrier, monitored_barrier
 
 
 def create(options, _=None):
