@@ -20,22 +20,28 @@ var _ = Families.Add("dct", "a codec of the coefficients of cosine-transformed t
 //	A_ki = √(2/n)·cos(πk(2i+1)/2n), the first row /√2;  C(G) = Aᵀ·C(Y)·B
 //
 // Peng, Quesnelle and Kingma 2024 (DeMo, arXiv 2411.19870), section 3: slowly
-// varying parts of a momentum gather in few coefficients. DeMo is
+// varying parts of a momentum gather in few coefficients. DeMo of matrices is
 // feedback(dct(topk(keep=0.0078125,chunk=4096)),decay=0.999): the residual there
 // is their momentum less what was sent. As the transform is orthonormal, what
 // the codec inside claims of errors holds.
 //
-// Departures: tiles at the edges are what is left over, where theirs take the
-// nearest divisor of the shape. Coefficients are whatever the codec inside
-// sends, where their code has 64-bit indices.
+// Departures: their code keeps 32 coefficients of every tile, and of every
+// stretch of a vector; a codec inside keeps a share, here 32 of 4096. Theirs is
+// feedback(byrole(dct,dct(topk(keep=0.5,chunk=64)),norm=dct(topk(keep=0.5,chunk=64))),decay=0.999)
+// for vectors that are biases and norms. Where side does not divide a shape,
+// tiles at the edges are what is left over; theirs have the largest divisor of
+// the shape that side allows. Coefficients are whatever the codec inside sends,
+// where their code has 64-bit indices.
 //
-// Tuning: with topk inside, chunk=side² chooses tile by tile. Without feedback
-// the small coefficients are lost for ever.
+// Tuning: with topk inside, chunk=side² chooses tile by tile from a matrix, and
+// chunk=side stretch by stretch from a vector; only edges are chosen from
+// together. Without feedback the small coefficients are lost for ever.
 //
 // Cost: that of the codec inside, and about 4·log₂ side additions and
 // multiplications an element either way.
 //
-// Payload: that of the codec inside, on coefficients tile after tile.
+// Payload: that of the codec inside, on coefficients tile after tile, those at
+// the edges last.
 type DCT struct {
 	In   Family `doc:"the codec of the coefficients"`
 	Side int    `doc:"rows and columns of a tile, 1 to 256"`
@@ -134,7 +140,8 @@ func (c *dct) AddTo(dst []float32, scale float32, p []byte, from From) error {
 
 // tiles cuts a matrix and transforms the pieces. A vector is cut into stretches
 // of side, which are transformed by themselves, side of them at a time.
-// Coefficients of a tile lie transposed: that saves a transposition either way.
+// Coefficients of a matrix's tile lie transposed: that saves a transposition
+// either way. Those of a vector lie stretch after stretch.
 type tiles struct {
 	rows, cols, side int
 	by               map[int]*codec.Cosines // by length
@@ -172,7 +179,8 @@ func (t *tiles) small(m float32) bool { return float64(m)*float64(t.side) < math
 // begins at from. Their coefficients, tile after tile, begin at at.
 type band struct{ from, stride, h, w, n, at int }
 
-// each calls fn for every band.
+// each calls fn for every band: whole tiles first, so that those of one size lie in
+// stretches of that size, then the right edge, then the lower one.
 func (t *tiles) each(fn func(band)) {
 	at := 0
 	next := func(from, stride, h, w, n int) {
@@ -189,14 +197,21 @@ func (t *tiles) each(fn func(band)) {
 		next(whole*t.side, t.side, 1, t.cols%t.side, 1)
 		return
 	}
-	whole := t.cols / t.side
-	for r := 0; r < t.rows; r += t.side {
-		h := min(t.side, t.rows-r)
-		for c := 0; c < whole; c += abreast {
-			next(r*t.cols+c*t.side, t.cols, h, t.side, min(abreast, whole-c))
+	across, down := t.cols/t.side, t.rows/t.side
+	row := func(r, h int) {
+		for c := 0; c < across; c += abreast {
+			next(r*t.cols+c*t.side, t.cols, h, t.side, min(abreast, across-c))
 		}
-		next(r*t.cols+whole*t.side, t.cols, h, t.cols%t.side, 1)
 	}
+	edge := func(r, h int) { next(r*t.cols+across*t.side, t.cols, h, t.cols%t.side, 1) }
+	for r := range down {
+		row(r*t.side, t.side)
+	}
+	for r := range down {
+		edge(r*t.side, t.side)
+	}
+	row(down*t.side, t.rows%t.side)
+	edge(down*t.side, t.rows%t.side)
 }
 
 // forward sets y to the coefficients of g, and returns false if one is not finite, as the
@@ -222,6 +237,10 @@ func (t *tiles) forward(y, g []float32, work []float64) (finite bool) {
 			}
 			codec.Transpose(b, a, p.h, p.w)
 			t.by[p.w].Forward(b, p.h, tmp)
+			if t.rows == 1 {
+				codec.Transpose(a, b, p.w, p.h)
+				b = a
+			}
 			to := y[p.at+k*len(b):][:len(b)]
 			codec.Narrow(to, b)
 			finite = finite && f32.AllFinite(to)
@@ -242,9 +261,15 @@ func (t *tiles) inverse(y []float32, work []float64, row []float32, put func(at 
 	t.each(func(p band) {
 		a, b, tmp := t.cut(work, p)
 		for k := range p.n {
-			codec.Widen(b, y[p.at+k*len(b):][:len(b)])
-			t.by[p.w].Back(b, p.h, tmp)
 			a := a[k*len(b):][:len(b)]
+			from := y[p.at+k*len(b):][:len(b)]
+			if t.rows == 1 {
+				codec.Widen(a, from)
+				codec.Transpose(b, a, p.h, p.w)
+			} else {
+				codec.Widen(b, from)
+			}
+			t.by[p.w].Back(b, p.h, tmp)
 			codec.Transpose(a, b, p.w, p.h)
 			if t.rows > 1 {
 				t.by[p.h].Back(a, p.w, tmp)

@@ -12,15 +12,7 @@ import (
 // Rates are those of PyTorch's schedulers, update by update: testdata/pytorch.py
 // made them. PyTorch computes some by recurrence, so the last bits differ.
 func TestPyTorch(t *testing.T) {
-	b, err := os.ReadFile("testdata/pytorch.json")
-	if err != nil {
-		t.Fatal(err)
-	}
-	var golden map[string][]float64
-	if err := json.Unmarshal(b, &golden); err != nil {
-		t.Fatal(err)
-	}
-	for text, want := range golden {
+	for text, want := range pytorch(t) {
 		r := lrschedule.Run{Batch: 256, StepsPerEpoch: 10, Epochs: float64(len(want)) / 10, Steps: len(want)}
 		f := parse(t, text, r)
 		for n, w := range want {
@@ -29,6 +21,19 @@ func TestPyTorch(t *testing.T) {
 			}
 		}
 	}
+}
+
+// pytorch has PyTorch's rates by the spec of a schedule.
+func pytorch(t *testing.T) (golden map[string][]float64) {
+	t.Helper()
+	b, err := os.ReadFile("testdata/pytorch.json")
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := json.Unmarshal(b, &golden); err != nil {
+		t.Fatal(err)
+	}
+	return golden
 }
 
 // The rows of MLPerf's reference convergence points for ResNet-50 with LARS:

@@ -117,6 +117,7 @@ func TestUnplanned(t *testing.T) {
 
 func TestValues(t *testing.T) {
 	r := lrschedule.Run{Batch: 1024, StepsPerEpoch: 10, Epochs: 90, Steps: 900}
+	var tried []lrschedule.Spec
 	for text, want := range map[string]map[float64]float64{ // epoch → rate
 		"constant(lr=0.3)":                                 {0: 0.3, 45: 0.3, 100: 0.3},
 		"step":                                             {0: 0.1, 29.9: 0.1, 30: 0.01, 60: 0.001, 79.9: 0.001, 80: 0.0001},
@@ -155,11 +156,83 @@ func TestValues(t *testing.T) {
 		"goyal":                        {0: 0.1, 2.5: 0.25, 5: 0.4, 29.9: 0.4, 30: 0.04, 60: 0.004, 80: 0.0004},
 		"goyal(base=0.2,warmup=2,at=[4],factor=0.5)":          {0: 0.2, 1: 0.5, 2: 0.8, 4: 0.4},
 		"warmup(linear(warmup(step(lr=0.1))),1,from=0.00001)": {0: 0, 5: 0.4},
+		"akiba(base=0.3,reference=512)":                       {0: 0.3, 40: 0.045, 70: 0.006, 85: 0.0006},
+		"cyclic(low=1,high=3,up=2,down=3)":                    {0: 1, 1: 2, 2: 3, 3.5: 2, 5: 1, 7: 3},
+		"goyal(reference=128)":                                {0: 0.1, 2.5: 0.45, 5: 0.8, 30: 0.08},
+		"mlperf(lr=4,warmup=10,end=0.5,power=3)":              {5: 2, 10: 4, 50: 0.5 + 3.5*math.Pow(1-400./801, 3)},
+		"restarts(lr=1,first=20)":                             {0: 1, 10: 0.5, 20: 1, 40: 0.5, 60: 1},
+		"sqrt(cosine(lr=0.1))":                                {0: 0.2, 45: 0.1},
 	} {
+		tried = append(tried, lrschedule.Specs.MustParse(text))
 		f := parse(t, text, r)
 		for e, lr := range want {
 			if got := f(epoch(r, e)); math.Abs(got-lr) > 1e-12 {
 				t.Errorf("%s at epoch %v: %v, want %v", text, e, got, lr)
+			}
+		}
+	}
+	for text := range pytorch(t) {
+		tried = append(tried, lrschedule.Specs.MustParse(text))
+	}
+	for _, what := range lrschedule.Specs.Untried(tried...) {
+		t.Errorf("schedule %s: no rate of it is in the table or from PyTorch", what)
+	}
+}
+
+// probe is a schedule that keeps the run it is made for and the last progress.
+type probe struct {
+	run *lrschedule.Run
+	at  *lrschedule.Progress
+}
+
+func (p probe) New(r lrschedule.Run) (lrschedule.Schedule, error) {
+	*p.run = r
+	return func(at lrschedule.Progress) float64 { *p.at = at; return 1 }, nil
+}
+
+// A schedule behind a warm-up sees a run of the epochs and updates that are left, and a
+// progress that begins at 0 with the first update behind the warm-up. Epochs end between
+// updates.
+func TestWarmupBeginsWhatIsAfterAnew(t *testing.T) {
+	r := lrschedule.Run{Batch: 100, StepsPerEpoch: 7.7, Epochs: 20, Steps: 154}
+	for _, c := range []struct {
+		warm   lrschedule.Warmup
+		steps  int
+		epochs float64
+	}{
+		{lrschedule.Warmup{Steps: 12}, 12, 12 / 7.7},
+		{lrschedule.Warmup{Epochs: 2}, 15, 2},    // 15.4 updates
+		{lrschedule.Warmup{Epochs: 3}, 23, 3},    // 23.1
+		{lrschedule.Warmup{Epochs: 9}, 69, 9},    // 69.3
+		{lrschedule.Warmup{Epochs: 0.1}, 1, 0.1}, // 0.77
+		{lrschedule.Warmup{}, 0, 0},
+	} {
+		var run lrschedule.Run
+		var seen lrschedule.Progress
+		c.warm.Then, c.warm.After, c.warm.From = probe{&run, &seen}, true, 0.5
+		f, err := c.warm.New(r)
+		if err != nil {
+			t.Fatal(err)
+		}
+		left := r
+		left.Steps, left.Epochs = r.Steps-c.steps, r.Epochs-c.epochs
+		if run != left {
+			t.Errorf("%+v makes a schedule for %+v, want %+v", c.warm, run, left)
+		}
+		for n := range r.Steps + 1 {
+			p := at(r, n)
+			rate := f(p)
+			done := max(0, n-c.steps)
+			want := lrschedule.Progress{Step: done, Total: left.Steps, Epoch: max(0, p.Epoch-c.epochs), Samples: uint64(done) * uint64(r.Batch)}
+			if seen != want {
+				t.Fatalf("%+v, update %d: the schedule behind it sees %+v, want %+v", c.warm, n, seen, want)
+			}
+			over := p.Epoch >= c.warm.Epochs
+			if c.warm.Steps > 0 {
+				over = n >= c.warm.Steps
+			}
+			if over != (rate == 1) {
+				t.Fatalf("%+v, update %d: rate %v", c.warm, n, rate)
 			}
 		}
 	}

@@ -328,9 +328,9 @@ var formulas = map[string]func() formula{
 	},
 	"lion(decay=0.1,all=true)": func() formula { return besides(evolved(0.9, 0.99), 0.1, formulaSize) },
 	"lookahead":                func() formula { return slow(heavyBall(0.9), 5, func(float64) float64 { return 0.5 }) },
-	"lookahead(nesterov,every=2,alpha=0.6,ramp=3,start=1,over=2)": func() formula {
+	"lookahead(nesterov,every=2,alpha=0.6,ramp=3,start=1.25,over=2)": func() formula { // a look back is at epoch 1.25
 		return slow(lookAhead(0.9), 2, func(e float64) float64 {
-			if e < 1 {
+			if e < 1.25 {
 				return 1
 			}
 			return 1 - 0.4*math.Pow(min(1, e/2), 3)

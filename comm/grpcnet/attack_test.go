@@ -135,3 +135,49 @@ func TestF19AttackOfStreams(t *testing.T) {
 		t.Errorf("%d lines were logged", n)
 	}
 }
+
+// F19: of strangers who connect and say nothing at most 32 are kept, and two a rank; the
+// oldest end.
+func TestF19SilentStrangers(t *testing.T) {
+	const strangers, kept = 100, 32 + 2*2
+	c := quick(2, 0)
+	c.JoinTimeout, c.ConnectTimeout = patience.Stretch(10*time.Minute), patience.Stretch(10*time.Minute)
+	lead, err := New(c)
+	if err != nil {
+		t.Fatal(err)
+	}
+	ctx, cancel := context.WithCancel(t.Context())
+	over := make(chan error, 1)
+	go func() { over <- lead.Run(ctx, []comm.Program{func(context.Context, comm.Host) error { return nil }}) }()
+	ended := make(chan int, strangers)
+	var all []net.Conn
+	defer func() {
+		for _, conn := range all {
+			conn.Close()
+		}
+		cancel()
+		<-over
+	}()
+	for i := range strangers {
+		conn, err := net.Dial("tcp", lead.Addr())
+		if err != nil {
+			t.Fatal(err)
+		}
+		all = append(all, conn)
+		go func() {
+			_, _ = io.Copy(io.Discard, conn)
+			ended <- i
+		}()
+	}
+	limit := time.After(patience.Stretch(20 * time.Second))
+	for n := range strangers - kept {
+		select {
+		case i := <-ended:
+			if i >= strangers-kept {
+				t.Errorf("stranger %d was ended, one of the last %d", i, kept)
+			}
+		case <-limit:
+			t.Fatalf("%d of %d strangers were ended, want %d", n, strangers, strangers-kept)
+		}
+	}
+}

@@ -343,6 +343,27 @@ func TestSums(t *testing.T) {
 	}
 }
 
+// A sum that comes after the last update counts as all its gradients: rejected, with the
+// cause, and none missing from the ledger.
+func TestSumsAfterTheEnd(t *testing.T) {
+	p, _ := staleness.ASP{}.New(3)
+	c := ps.New(3, 1, p, staleness.None{}, &log{})
+	call(t, func() ([]ps.Reply, error) { return c.Push(push(0, 0, 0, "")) })
+	if !c.Done() {
+		t.Fatal("one update of one, and the run is not over")
+	}
+	call(t, func() ([]ps.Reply, error) {
+		return c.PushSum(sum(0, push(0, 1, 1, ""), push(1, 0, 0, ""), push(2, 0, 0, "")))
+	})
+	call(t, func() ([]ps.Reply, error) { return c.Push(push(1, 1, 0, "")) })
+	if g := c.Ledger(); g.Applied != 1 || g.Rejected != 4 || g.Held != 0 {
+		t.Errorf("ledger %+v, want 1 gradient applied and 4 rejected", g)
+	}
+	if causes := c.Causes(); causes["the run is over"] != 4 {
+		t.Errorf("causes %v, want 4 gradients for which the run was over", causes)
+	}
+}
+
 // A sum is scaled by the mean of its gradients' corrections.
 func TestSumsAreCorrectedByTheMean(t *testing.T) {
 	p, _ := staleness.ASP{}.New(2)

@@ -20,10 +20,11 @@ type ring struct {
 
 const world = 3
 
-func newRing(f compress.Family, d int) (*ring, error) {
+func newRing(f compress.Family, d int) (*ring, error) { return newRingOn(f, block(d)) }
+
+func newRingOn(f compress.Family, b compress.Block) (*ring, error) {
 	r := &ring{sent: make([]int, world)}
 	for rank := range world {
-		b := block(d)
 		b.Rank, b.World = rank, world
 		x, road, err := compress.NewExchange(f, b)
 		if err != nil {

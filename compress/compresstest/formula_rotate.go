@@ -327,35 +327,34 @@ func (c *cosine) took(out [][]float64) {
 	c.in.took(y)
 }
 
-// forward is the coefficients, tile after tile, each transposed. A vector is cut
-// into stretches of side, side of them in a tile.
+// forward is the coefficients, tile after tile, each transposed: whole tiles,
+// then the right edge, then the lower one. A vector is cut into stretches of
+// side, which lie one after the other.
 func (c *cosine) forward(x []float64) (y []float64) {
-	if c.rows > 1 {
-		for r := 0; r < c.rows; r += c.side {
-			for q := 0; q < c.cols; q += c.side {
-				y = append(y, tile(x[r*c.cols+q:], c.cols, min(c.side, c.rows-r), min(c.side, c.cols-q), true)...)
-			}
+	if c.rows == 1 {
+		for ; len(x) > 0; x = x[min(c.side, len(x)):] {
+			y = append(y, tile(x, 0, 1, min(c.side, len(x)))...)
 		}
 		return y
 	}
-	for whole := c.cols / c.side; whole > 0; {
-		n := min(c.side, whole)
-		y = append(y, tile(x, c.side, n, c.side, false)...)
-		x, whole = x[n*c.side:], whole-n
+	right, low := c.cols/c.side*c.side, c.rows/c.side*c.side
+	for _, part := range [][4]int{{0, low, 0, right}, {0, low, right, c.cols}, {low, c.rows, 0, right}, {low, c.rows, right, c.cols}} {
+		for r := part[0]; r < part[1]; r += c.side {
+			for q := part[2]; q < part[3]; q += c.side {
+				y = append(y, tile(x[r*c.cols+q:], c.cols, min(c.side, part[1]-r), min(c.side, part[3]-q))...)
+			}
+		}
 	}
-	return append(y, tile(x, len(x), 1, len(x), false)...)
+	return y
 }
 
-// tile is B·Gᵀ·Aᵀ for the h rows of w elements at x, or B·Gᵀ.
-func tile(x []float64, stride, h, w int, both bool) []float64 {
+// tile is B·Gᵀ·Aᵀ for the h rows of w elements at x.
+func tile(x []float64, stride, h, w int) []float64 {
 	y, b := make([]float64, h*w), cosines(w)
 	for k := range w {
 		for i := range h {
 			y[k*h+i] = dot(b[k], x[i*stride:][:w])
 		}
-	}
-	if !both {
-		return y
 	}
 	z, a := make([]float64, h*w), cosines(h)
 	for k := range w {

@@ -61,7 +61,7 @@ func golden(f compress.Family, d int) (line string, payload []byte, err error) {
 }
 
 // Payloads are a format: once written to a file or sent by an older binary they
-// must mean the same for ever.
+// must mean the same for ever. So is what ranks put into an exchange of a codec's own.
 func TestGolden(t *testing.T) {
 	var lines []string
 	for _, spec := range compresstest.Specs() {
@@ -71,6 +71,15 @@ func TestGolden(t *testing.T) {
 				t.Fatalf("%s on %d elements: %v", spec, d, err)
 			}
 			lines = append(lines, line)
+		}
+	}
+	for _, spec := range compresstest.Specs() {
+		sum, err := compresstest.Exchanged(compress.Families.MustParse(spec), 4100, func(step, rank int) []float32 { return goldenVector(4100, 10*step+rank) })
+		if err != nil {
+			t.Fatalf("%s, exchanged: %v", spec, err)
+		}
+		if sum != nil {
+			lines = append(lines, fmt.Sprintf("%s\texchanged\t%x", spec, sum))
 		}
 	}
 	slices.Sort(lines)

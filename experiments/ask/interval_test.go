@@ -3,10 +3,12 @@ package ask
 import (
 	"context"
 	"math"
+	"reflect"
 	"runtime"
 	"testing"
 
 	"github.com/gradlab/gradlab/experiments/config"
+	"github.com/gradlab/gradlab/internal/patience"
 )
 
 func with(t *testing.T, keys ...[2]string) config.Config {
@@ -170,5 +172,44 @@ func TestSoftwareLimits(t *testing.T) {
 	}
 	if got := step([2]string{"device.step", "2ms"}) - step(); math.Abs(got-0.006) > 1e-6 {
 		t.Errorf("software of a step takes %g s, want 2 ms three times", got)
+	}
+}
+
+// Fewer workers stand for many: as many on a host, the same share of servers, all else as it
+// was, and an interval as wide, as a part of its middle, as that of the whole asked anew.
+func TestSmallerStandsForTheWhole(t *testing.T) {
+	t.Parallel()
+	for _, x := range []struct{ workers, servers, host, few, share int }{
+		{64, 16, 1, 16, 4}, {64, 16, 4, 16, 4}, {64, 64, 8, 16, 16}, {64, 1, 1, 16, 1}, {48, 6, 1, 16, 2}, {64, 7, 1, 16, 1},
+		{96, 24, 24, 48, 12}, {128, 8, 12, 24, 1}, {16, 5, 1, 16, 5}, {17, 17, 1, 16, 16}, {8, 3, 8, 8, 3}, {40, 40, 32, 40, 40},
+	} {
+		c := config.Default()
+		c.Workers, c.Servers, c.NetworkPerHost = x.workers, x.servers, x.host
+		want := c
+		want.Workers, want.Servers = x.few, x.share
+		got := Smaller(c)
+		if !reflect.DeepEqual(got, want) {
+			t.Errorf("%d workers, %d on a host, and %d servers become %d and %d, want %d and %d", x.workers, x.host, x.servers, got.Workers, got.Servers, x.few, x.share)
+		}
+		if again := Smaller(got); !reflect.DeepEqual(again, got) {
+			t.Errorf("%+v becomes smaller once more", x)
+		}
+	}
+	for _, mode := range patience.Few(1, []string{"reduce", "server"}) {
+		c := with(t, [2]string{"mode", mode}, [2]string{"timing", "alexnet"}, [2]string{"workers", "32"}, [2]string{"servers", "8"},
+			[2]string{"network.per_host", "4"}, [2]string{"network.bandwidth", "10Gbps"}, [2]string{"device", "v100"}, [2]string{"batch", "32"},
+			[2]string{"transport", "mpi-tcp"}, [2]string{"codec", "raw"}, [2]string{"net", "sim"})
+		width := func(c config.Config) float64 {
+			in, err := Propagate(t.Context(), c, 8, func(ctx context.Context, c config.Config) (float64, error) {
+				return updateTakes(ctx, c, 1, 2, Watch{})
+			})
+			if err != nil {
+				t.Fatal(err)
+			}
+			return math.Log(in.High / in.Low)
+		}
+		if few, all := width(Smaller(c)), width(c); math.Abs(few/all-1) > 0.15 {
+			t.Errorf("mode %s: an interval is %.3f wide on few workers, %.3f on all", mode, few, all)
+		}
 	}
 }

@@ -2,6 +2,7 @@ package config
 
 import (
 	"errors"
+	"os"
 	"strings"
 	"testing"
 	"testing/fstest"
@@ -30,6 +31,20 @@ func TestF26TooLargeForTheMachine(t *testing.T) {
 		if c.want == "" && err != nil || c.want != "" && (!errors.As(err, &bad) || !strings.Contains(err.Error(), c.want)) {
 			t.Errorf("%v with %d MiB: %v, want %q", c.over, c.has>>20, err, c.want)
 		}
+	}
+}
+
+// F26: where nobody says how much memory there is, it is looked up, on systems that tell.
+func TestF26MemoryOfThisMachine(t *testing.T) {
+	t.Parallel()
+	has := memoryIn(os.DirFS("/"))
+	if has == 0 {
+		t.Skip("this system does not say how much memory it has")
+	}
+	run := mustRuns(t, "data: digits\nsteps: 2\neval_every: 0\n", "model=mlp(hidden=[9000000000000000])")[0]
+	_, err := run.Config.Build(Places{}, nil)
+	if err == nil || !strings.Contains(err.Error(), "there are "+gigabytes(float64(has))) {
+		t.Errorf("%v, want the %s of this machine", err, gigabytes(float64(has)))
 	}
 }
 

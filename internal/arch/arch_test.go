@@ -425,6 +425,69 @@ func TestF23WallClockDecidesNothing(t *testing.T) {
 	}
 }
 
+// wallFiles may take the wall clock's part of an instant: to write it down, to show it, or
+// to compare it with one of a file.
+var wallFiles = []string{
+	"comm/emulate/clock_other.go", // see settable
+	"comm/shm/bell_linux.go",      // an instant long ago ends a read
+	"experiments/coding/measure.go", "experiments/events.go", "experiments/execute.go", "experiments/extend.go",
+	"experiments/lease.go", "experiments/mlflow/export.go", "experiments/record.go", "experiments/recorder.go",
+	"experiments/store/field.go", "experiments/store/parquet.go", "experiments/store/store.go",
+	"experiments/tensorboard/message.go", "experiments/tensorboard/tensorboard.go",
+	"sgd/data/index.go", "sgd/data/resized.go",
+}
+
+// F23: leases, deadlines and whatever else waits do not depend on a clock that can be set.
+// The methods that take the monotonic clock off an instant, and instants that never had
+// one, stand in files that only write them down.
+func TestF23LeasesHaveNoWallClock(t *testing.T) {
+	t.Parallel()
+	used := map[string]bool{}
+	for _, f := range sources(t) {
+		if f.test || f.pkg == "internal/arch" || strings.Contains("/"+f.path, "/_gen/") {
+			continue
+		}
+		ast.Inspect(f.ast, func(n ast.Node) bool {
+			sel, ok := n.(*ast.SelectorExpr)
+			if call, is := n.(*ast.CallExpr); is {
+				if sel, ok = call.Fun.(*ast.SelectorExpr); !ok {
+					return true
+				}
+				of, _ := sel.X.(*ast.Ident)
+				switch sel.Sel.Name {
+				case "UTC", "Local": // methods without arguments
+					ok = len(call.Args) == 0
+				case "Unix", "UnixMicro", "UnixMilli": // or functions of package time
+					ok = len(call.Args) == 0 || of != nil && of.Name == "time"
+				case "UnixNano", "AddDate", "Gettimeofday":
+				default:
+					ok = false
+				}
+			} else {
+				ok = ok && sel.Sel.Name == "CLOCK_REALTIME"
+			}
+			if !ok {
+				return true
+			}
+			file := ""
+			for _, allowed := range wallFiles {
+				if strings.HasSuffix(filepath.ToSlash(f.path), allowed) {
+					file = allowed
+				}
+			}
+			if used[file] = true; file == "" {
+				t.Errorf("%s:%d: %s takes the wall clock, which jumps: keep the time.Time, or time.Since a start", f.path, f.lines(n.Pos()), sel.Sel.Name)
+			}
+			return true
+		})
+	}
+	for _, file := range wallFiles {
+		if !used[file] {
+			t.Errorf("%s is excused, and takes no wall clock", file)
+		}
+	}
+}
+
 func TestTimeChanceAndEnvironment(t *testing.T) {
 	t.Parallel()
 	for _, f := range sources(t) {

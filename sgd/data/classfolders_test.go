@@ -216,6 +216,31 @@ func TestF15FooterOfParquet(t *testing.T) {
 	}
 }
 
+// A file has no more rows than bytes, whatever its footer says: no list is made for the rest.
+func TestF15RowsOfParquet(t *testing.T) {
+	t.Parallel()
+	whole := parquetBytes(t, []row{{picture{shade(1), "a"}, 1}}, 2)
+	end := len(whole) - 8
+	footer := whole[end-int(binary.LittleEndian.Uint32(whole[end:])) : end]
+	const rows = 1 << 20
+	refused := false
+	for i := 1; i < len(footer); i++ {
+		if footer[i-1] != 0x16 || footer[i] != 2 { // an int64 that is 1, in the compact protocol
+			continue
+		}
+		f := binary.AppendVarint(slices.Clone(footer[:i]), rows)
+		f = append(f, footer[i+1:]...)
+		b := append(slices.Clone(whole[:end-len(footer)]), f...)
+		b = append(binary.LittleEndian.AppendUint32(b, uint32(len(f))), "PAR1"...)
+		if _, err := openParquet(bytes.NewReader(b), int64(len(b))); err != nil && strings.Contains(err.Error(), fmt.Sprintf("%d rows in %d bytes", rows, len(b))) {
+			refused = true
+		}
+	}
+	if !refused {
+		t.Errorf("no file of %d bytes that says to have %d rows was refused for it", len(whole), rows)
+	}
+}
+
 // Without splits the folders of classes may be links to folders elsewhere. One that leads
 // to what is there already, or to a folder that the set lies in, counts for nothing.
 func TestLinksOfClassesAreFollowed(t *testing.T) {

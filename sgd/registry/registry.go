@@ -88,10 +88,12 @@ func (t *Table[T]) Proto(name string) (T, bool) { p, ok := t.protos[name]; retur
 // Name returns the name v's type is enrolled under, "" if it is not.
 func (t *Table[T]) Name(v T) string { return t.byType[reflect.TypeOf(v)] }
 
-// Untried lists what values leave out: names that none of them is of, and, as
-// "name: key", options that none of them sets to something else than the default.
-// Values nested in values count. A test that tries every value, and finds nothing
-// untried, has tried every option of everything enrolled.
+// Untried lists what values leave out: names that none of them is of; as "name: key",
+// options that none of them sets to something else than the default; and as "name: key
+// and key", two options with numbers that have the same value in all of them, so that code
+// which takes one for the other is not found. Values nested in values count. A test that
+// tries every value, and finds nothing untried, has tried every option of everything
+// enrolled.
 func (t *Table[T]) Untried(values ...T) []string {
 	tried := map[string]bool{}
 	var try func(v reflect.Value)
@@ -106,6 +108,11 @@ func (t *Table[T]) Untried(values ...T) []string {
 			fv := v.FieldByIndex(f.index)
 			if !reflect.DeepEqual(fv.Interface(), def.FieldByIndex(f.index).Interface()) {
 				tried[name+": "+f.key] = true
+			}
+			for _, g := range fields(v.Type()) {
+				if confusable(f, g) && !fv.Equal(v.FieldByIndex(g.index)) {
+					tried[name+": "+f.key+" and "+g.key] = true
+				}
 			}
 			switch {
 			case t.nested(f.typ) && !fv.IsNil():
@@ -130,9 +137,19 @@ func (t *Table[T]) Untried(values ...T) []string {
 			if k := name + ": " + f.key; !tried[k] {
 				out = append(out, k)
 			}
+			for _, g := range fields(reflect.TypeOf(t.protos[name])) {
+				if k := name + ": " + f.key + " and " + g.key; f.key < g.key && confusable(f, g) && !tried[k] {
+					out = append(out, k)
+				}
+			}
 		}
 	}
 	return out
+}
+
+// confusable reports whether code that takes one option for the other compiles.
+func confusable(a, b field) bool {
+	return a.key != b.key && a.typ == b.typ && (a.typ.Kind() == reflect.Float64 || a.typ.Kind() == reflect.Int)
 }
 
 // Param describes one option of an entry.

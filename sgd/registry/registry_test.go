@@ -327,6 +327,22 @@ func TestUntried(t *testing.T) {
 	}
 }
 
+// Untried names two options that are the same number in all values.
+func TestUntriedPairs(t *testing.T) {
+	tab := registry.New[any]("pair")
+	tab.Add("pair", "two numbers", struct {
+		Beta, Gamma float64
+		Size        int
+	}{0.9, 0.9, 1})
+	same, apart := tab.MustParse("pair(beta=0.5,gamma=0.5,size=2)"), tab.MustParse("pair(beta=0.5,gamma=0.6,size=2)")
+	if got := tab.Untried(same); !slices.Equal(got, []string{"pair: beta and gamma"}) {
+		t.Errorf("of options that share a value: %v", got)
+	}
+	if got := tab.Untried(same, apart); got != nil {
+		t.Errorf("of options that differ once: %v", got)
+	}
+}
+
 func TestSplitTop(t *testing.T) {
 	for text, want := range map[string][]string{
 		"":                               nil,
