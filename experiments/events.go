@@ -8,6 +8,7 @@ import (
 	"os"
 	"reflect"
 	"slices"
+	"strconv"
 	"strings"
 	"time"
 
@@ -84,8 +85,8 @@ func createEvents(f *folder, at time.Time) (*os.File, error) {
 	}
 }
 
-// hyperparameters are all keys, numbers as float64. TensorBoard itself tells
-// which ones differ between runs.
+// hyperparameters are all keys, numbers as float64, and as text those that a float64 does
+// not hold. TensorBoard itself tells which ones differ between runs.
 func hyperparameters(c config.Config) map[string]any {
 	m := c.Map()
 	for k, v := range m {
@@ -93,7 +94,9 @@ func hyperparameters(c config.Config) map[string]any {
 		case v.CanInt():
 			m[k] = float64(v.Int())
 		case v.CanUint():
-			m[k] = float64(v.Uint())
+			if m[k] = float64(v.Uint()); v.Uint() > 1<<53 {
+				m[k] = strconv.FormatUint(v.Uint(), 10)
+			}
 		}
 	}
 	return m

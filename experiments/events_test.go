@@ -4,10 +4,13 @@ import (
 	"bytes"
 	"context"
 	"encoding/binary"
+	"encoding/json"
 	"math"
 	"os"
 	"path/filepath"
 	"testing"
+
+	"github.com/gradlab/gradlab/experiments/config"
 )
 
 // eventsOf reads the records of all event files of a run's folder.
@@ -148,5 +151,29 @@ func TestEventsGoByTheNetsClock(t *testing.T) {
 		if got, want := at[len(at)-1]-at[0], last.Seconds-first.Seconds; want < 10 || math.Abs(got-want) > 1e-3 {
 			t.Errorf("%v s between the first and the last evaluation, on the net's clock %v", got, want)
 		}
+	}
+}
+
+// TensorBoard's numbers are doubles; what they do not hold is text.
+func TestHyperparametersKeepDigits(t *testing.T) {
+	t.Parallel()
+	c := config.Default()
+	for seed, want := range map[uint64]any{7: 7.0, 1 << 53: 0x1p53, 1<<53 + 1: "9007199254740993"} {
+		if c.Seed = seed; hyperparameters(c)["seed"] != want {
+			t.Errorf("seed %d is %v; want %v", seed, hyperparameters(c)["seed"], want)
+		}
+	}
+}
+
+// A result that is read keeps the digits of its numbers.
+func TestResultKeepsDigits(t *testing.T) {
+	t.Parallel()
+	var r Result
+	const text = `{"seed":16045690984503098047,"weightless":true}`
+	if err := json.Unmarshal([]byte(`{"config":`+text+`}`), &r); err != nil || !r.Weightless() {
+		t.Fatal(err, r.Config)
+	}
+	if b, err := json.Marshal(r.Config); err != nil || string(b) != text {
+		t.Errorf("%s, %v; want %s", b, err, text)
 	}
 }

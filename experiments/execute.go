@@ -14,6 +14,8 @@ import (
 	"github.com/gradlab/gradlab/comm"
 	"github.com/gradlab/gradlab/comm/sim"
 	"github.com/gradlab/gradlab/experiments/config"
+	"github.com/gradlab/gradlab/sgd"
+	"github.com/gradlab/gradlab/sgd/external"
 	"github.com/gradlab/gradlab/sgd/train"
 )
 
@@ -228,6 +230,9 @@ func (e *execution) hooks() {
 		job.Due = e.opt.due
 	}
 	asked := e.f.stopping(e.opt.Stopping, e.opt.Requeue)
+	if _, other := job.Model.(sgd.Printing); other {
+		e.ends = append(e.ends, hurries(asked, e.opt.hurry))
+	}
 	var toMark sync.Once
 	job.Stopping = func() bool {
 		stop := rec.broken.Load() || asked()
@@ -331,8 +336,11 @@ func (e *execution) make(ctx context.Context) error {
 
 // failed records a run that came to no result, and words why.
 func (e *execution) failed(ctx context.Context, err error) error {
-	if errors.Is(err, train.ErrStoppedUnmarked) {
+	switch {
+	case errors.Is(err, train.ErrStoppedUnmarked):
 		err = Stopped(unmarked(e.rec.kept))
+	case errors.Is(err, external.ErrHurried):
+		err = Stopped(hurried(err, e.rec.kept))
 	}
 	if errors.Is(err, ErrStopped) {
 		_ = e.rec.setState("stopped", nil)

@@ -4,8 +4,10 @@ import (
 	"errors"
 	"math"
 	"os"
+	"path/filepath"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/gradlab/gradlab/experiments/config"
 	"github.com/gradlab/gradlab/internal/patience"
@@ -132,6 +134,23 @@ func TestProgramsThatFail(t *testing.T) {
 	} {
 		if _, err := execute(t, t.TempDir(), false, model, "data=digits"); err == nil || !strings.Contains(err.Error(), want) {
 			t.Errorf("%s: %v; want %q", model, err, want)
+		}
+	}
+}
+
+// A program that hangs does not hold up a run that is asked to stop: it has its time for an
+// answer, and the run goes on from the last checkpoint.
+func TestProgramsThatHangAreNotWaitedFor(t *testing.T) { // it hurries all programs: nothing beside it
+	for _, net := range []string{"net=local", "net=sim"} {
+		dir := t.TempDir()
+		hangs := filepath.Join(dir, "hangs")
+		run := mustRuns(t, small, computed(t, "numpy", "testdata/external/numpy_softmax.py hangs "+hangs), "data=digits", "workers=2", "epochs=0", "steps=20", "batch=16", "mode=reduce", "checkpoint_every=4", net)[0]
+		r, err := Execute(t.Context(), run, Options{Recipe: "test", Out: dir, hurry: time.Millisecond, Stopping: func() bool {
+			_, err := os.Stat(hangs)
+			return err == nil
+		}})
+		if !errors.Is(err, ErrStopped) || !strings.Contains(err.Error(), "--resume goes on from step 12") {
+			t.Errorf("%s: %+v, %v", net, r, err)
 		}
 	}
 }

@@ -127,9 +127,13 @@ func readLease(path string) *Lease {
 }
 
 // Busy reports whether a process is writing to a run's folder, be it on another host.
-func Busy(path string) bool { return here.busy(path) }
+// Clocks of hosts differ: where the last heartbeat seems old it watches for one, for 20 s.
+func Busy(path string) bool { return here.busy(path, true) }
 
-func (p place) busy(path string) bool {
+// SeemsBusy is [Busy] at once: it takes heartbeats by this host's clock. It is for readers.
+func SeemsBusy(path string) bool { return here.busy(path, false) }
+
+func (p place) busy(path string, watch bool) bool {
 	release, err := p.flock(path, true)
 	switch {
 	case release != nil:
@@ -139,13 +143,28 @@ func (p place) busy(path string) bool {
 	case !errors.Is(err, errNoLocks):
 		return false // there is no such folder, or it is not ours to see
 	}
-	var s Status
-	_ = readJSON(filepath.Join(path, "status.json"), &s)
-	l := s.Lease
+	l := readLease(path)
 	if locks := err == nil; l == nil || p.near(*l) && (locks || l.gone()) {
 		return false
 	}
-	return time.Since(l.Heartbeat).Abs() < leaseLong*p.beat
+	return time.Since(l.Heartbeat).Abs() < leaseLong*p.beat || watch && p.beats(path, *l)
+}
+
+// beats watches whether the holder of a lease renews it, or another process takes it.
+func (p place) beats(path string, l Lease) bool {
+	for end := time.Now().Add(leaseLook * p.beat); time.Now().Before(end); time.Sleep(p.beat / 20) {
+		var s Status
+		if readJSON(filepath.Join(path, "status.json"), &s) != nil {
+			continue // it is being replaced
+		}
+		if s.Lease == nil { // the run has ended
+			return false
+		}
+		if s.Lease.Beats != l.Beats || !s.Lease.same(l) {
+			return true
+		}
+	}
+	return false
 }
 
 // holding is a run's folder in the hands of this process.
@@ -220,17 +239,8 @@ func (h *holding) lives(l Lease, locks bool, note func(string, ...any)) bool {
 	if h.at.near(l) && (locks || l.gone() || l.same(h.mine)) {
 		return false
 	}
-	long := leaseLook * h.at.beat
-	note("%s was last written to by %s: watching for %v whether that one lives", h.path, l, long)
-	for end := time.Now().Add(long); time.Now().Before(end); time.Sleep(h.at.beat / 4) {
-		switch now := readLease(h.path); {
-		case now == nil: // it has ended
-			return false
-		case now.Beats != l.Beats || !now.same(l):
-			return true
-		}
-	}
-	return false
+	note("%s was last written to by %s: watching for %v whether that one lives", h.path, l, leaseLook*h.at.beat)
+	return h.at.beats(h.path, l)
 }
 
 // beat is the lease with one heartbeat more.

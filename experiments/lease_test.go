@@ -58,7 +58,7 @@ func TestNoLocks(t *testing.T) {
 	a, b, dir := onHost("a", false), onHost("b", false), t.TempDir()
 	b.beat = 4 * time.Second // it watches for long, and a's next heartbeat ends that
 	folder, end := heldRun(t, a, dir)
-	if !b.busy(folder) {
+	if !b.busy(folder, false) {
 		t.Error("a running run is lost on another host")
 	}
 	if err := resumed(t, b, dir); err == nil || !strings.Contains(err.Error(), "in use by another process (process 7 on a)") {
@@ -67,7 +67,7 @@ func TestNoLocks(t *testing.T) {
 	if err := end(); !errors.Is(err, context.Canceled) {
 		t.Error(err)
 	}
-	if b.busy(folder) || readLease(folder) != nil {
+	if b.busy(folder, false) || readLease(folder) != nil {
 		t.Error("the lease outlives the run")
 	}
 }
@@ -78,7 +78,7 @@ func TestLocksPerHost(t *testing.T) {
 	a, b, dir := onHost("a", true), onHost("b", true), t.TempDir()
 	b.beat = 4 * time.Second
 	folder, end := heldRun(t, a, dir)
-	if !b.busy(folder) {
+	if !b.busy(folder, false) {
 		t.Error("a run of another host is lost here")
 	}
 	if err := resumed(t, b, dir); err == nil || !strings.Contains(err.Error(), "in use by another process") {
@@ -137,6 +137,43 @@ func TestLeaseIsTaken(t *testing.T) {
 	third.release()
 	if _, err := os.Stat(filepath.Join(dir, ".claim")); err == nil {
 		t.Error("a turn is left behind")
+	}
+}
+
+// A run goes on as long as its host counts beats, whatever that host's clock says.
+func TestBusyCountsBeats(t *testing.T) {
+	t.Parallel()
+	for name, off := range map[string]time.Duration{"behind": -2 * time.Minute, "ahead": 2 * time.Minute, "of 1970": -50 * 365 * 24 * time.Hour} {
+		for _, locks := range []bool{true, false} {
+			dir, lease := t.TempDir(), Lease{Host: "a", Boot: "a", Process: 7}
+			write := func() {
+				lease.Beats++
+				lease.Heartbeat = time.Now().Add(off)
+				if err := writeJSON(filepath.Join(dir, "status.json"), Status{Schema: Schema, State: "running", Lease: &lease}); err != nil {
+					t.Error(err)
+				}
+			}
+			write()
+			dead := onHost("b", locks)
+			dead.beat = time.Millisecond
+			if dead.busy(dir, true) || dead.busy(dir, false) {
+				t.Errorf("clock %s, locks %v: a run without heartbeats is busy", name, locks)
+			}
+			reader := onHost("b", locks)
+			reader.beat = time.Second // it watches for long, and the next heartbeat ends that
+			found := make(chan bool)
+			go func() { found <- reader.busy(dir, true) }()
+			for done := false; !done; {
+				select {
+				case busy := <-found:
+					if done = true; !busy {
+						t.Errorf("clock %s, locks %v: a run that lives is not busy", name, locks)
+					}
+				case <-time.After(time.Millisecond):
+					write()
+				}
+			}
+		}
 	}
 }
 

@@ -1,6 +1,8 @@
 package experiments
 
 import (
+	"bytes"
+	"encoding/json"
 	"fmt"
 	"math"
 	"path/filepath"
@@ -81,9 +83,9 @@ type Result struct {
 	WaitedFor []float64          `json:"waited_for,omitempty"`  // seconds the others waited for each worker, all shards together
 	Note      string             `json:"note,omitempty"`        // caveat of the data set
 
-	Params  int            `json:"params"`  // trainable parameters
-	Servers bool           `json:"servers"` // bytes go to servers and come from them; otherwise what one worker sends another receives
-	Config  map[string]any `json:"config"`
+	Params  int      `json:"params"`  // trainable parameters
+	Servers bool     `json:"servers"` // bytes go to servers and come from them; otherwise what one worker sends another receives
+	Config  Settings `json:"config"`
 
 	Uncompressed *train.Uncompressed `json:"uncompressed,omitempty"` // of a gradient: what the codec does not take
 
@@ -92,6 +94,17 @@ type Result struct {
 
 	Evals []train.Eval       `json:"-"`
 	Ranks []train.RankReport `json:"-"`
+}
+
+// Settings are the keys of a configuration and their values. Numbers that are read from
+// JSON are json.Number, to the last digit.
+type Settings map[string]any
+
+// UnmarshalJSON reads an object.
+func (s *Settings) UnmarshalJSON(b []byte) error {
+	d := json.NewDecoder(bytes.NewReader(b))
+	d.UseNumber()
+	return d.Decode((*map[string]any)(s))
 }
 
 // Weightless says whether the run computed nothing.

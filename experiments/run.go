@@ -11,6 +11,7 @@ import (
 	"path/filepath"
 	"strings"
 	"sync/atomic"
+	"time"
 
 	"github.com/gradlab/gradlab/experiments/config"
 	"github.com/gradlab/gradlab/experiments/progress"
@@ -52,9 +53,10 @@ type Options struct {
 	// of this machine; Itself is one.
 	Join func(rank int, coordinator, config, token string) Command
 
-	at    *place       // replaces this process's host and file system
-	due   func() bool  // replaces the wall clock's word that a checkpoint is due
-	asked *atomic.Bool // set by a run that was asked to stop through its folder
+	at    *place        // replaces this process's host and file system
+	due   func() bool   // replaces the wall clock's word that a checkpoint is due
+	hurry time.Duration // replaces HurryTime; 0: it does not
+	asked *atomic.Bool  // set by a run that was asked to stop through its folder
 }
 
 func (o Options) recipe() string {

@@ -373,6 +373,14 @@ func TestWhoami(t *testing.T) {
 		{name: "TF_CONFIG, evaluator", rank: -1, env: map[string]string{"TF_CONFIG": tfCluster("evaluator", 0)}, bad: "evaluator"},
 		{name: "TF_CONFIG, a task there is not", rank: -1, env: map[string]string{"TF_CONFIG": tfCluster("worker", 2)}, bad: "worker 2"},
 		{name: "TF_CONFIG that is none", rank: -1, env: map[string]string{"TF_CONFIG": "{"}, bad: "TF_CONFIG"},
+		{name: "srun --mpi=pmi2", rank: -1, env: map[string]string{"PMI_RANK": "1", "PMI_SIZE": "2", "PMI_FD": "4", "SLURM_PROCID": "1", "SLURM_NTASKS": "2", "SLURM_STEP_ID": "0", "SLURM_STEP_NODELIST": "a,b", "SLURM_JOB_ID": "1"}, want: Who{Rank: 1, World: 2, Coordinator: "a:20001", Source: "Slurm's variables", Binds: true}},
+		{name: "mpirun of MPICH within a step", rank: -1, at: "h:1", env: map[string]string{"PMI_RANK": "3", "PMI_SIZE": "4", "SLURM_PROCID": "1", "SLURM_NTASKS": "2", "SLURM_STEP_ID": "0", "SLURM_STEP_NODELIST": "a,b", "SLURM_JOB_ID": "1"}, want: Who{Rank: 3, World: 4, Coordinator: "h:1", Source: "PMI's variables", Binds: true}},
+		{name: "rank 1 of MPICH, by the first task of a step", rank: -1, at: "h:1", env: map[string]string{"PMI_RANK": "0", "PMI_SIZE": "4", "SLURM_PROCID": "0", "SLURM_NTASKS": "8", "SLURM_STEP_NUM_TASKS": "2", "SLURM_STEP_ID": "0"}, want: Who{World: 4, Coordinator: "h:1", Lead: true, Source: "PMI's variables", Binds: true}},
+		{name: "Slurm's racks", rank: -1, env: map[string]string{"SLURM_PROCID": "1", "SLURM_NTASKS": "2", "SLURM_STEP_ID": "0", "SLURM_STEP_NODELIST": "rack[0-1]_blade[0-1]", "SLURM_JOB_ID": "1"}, want: Who{Rank: 1, World: 2, Coordinator: "rack0_blade0:20001", Source: "Slurm's variables", Binds: true}},
+		{name: "Slurm's list that scontrol refuses", rank: -1, env: map[string]string{"SLURM_PROCID": "1", "SLURM_NTASKS": "2", "SLURM_STEP_ID": "0", "SLURM_STEP_NODELIST": "n[0-1]-ib", "SLURM_JOB_ID": "1"}, bad: `SLURM_STEP_NODELIST: "n[0-1]-ib": "-ib" stands behind the last bracket`},
+		{name: "TF_CONFIG, an index in quotes", rank: -1, env: map[string]string{"TF_CONFIG": strings.Replace(tfCluster("worker", 1), "1}", `"1"}`, 1)}, want: Who{Rank: 2, World: 4, Coordinator: "c:2222", Source: "TF_CONFIG"}},
+		{name: "TF_CONFIG, no number", rank: -1, env: map[string]string{"TF_CONFIG": strings.Replace(tfCluster("worker", 1), "1}", `"one"}`, 1)}, bad: `TF_CONFIG: the index of task "worker" is "one", want a whole number`},
+		{name: "TF_CONFIG, no index", rank: -1, env: map[string]string{"TF_CONFIG": `{"cluster":{"worker":["a:1"]},"task":{"type":"worker"}}`}, want: Who{World: 1, Coordinator: "a:1", Lead: true, Source: "TF_CONFIG"}},
 		{name: "a batch script outside of a step", rank: -1, env: map[string]string{"SLURM_PROCID": "0", "SLURM_JOB_ID": "1"}, bad: "no rank"},
 	} {
 		t.Run(c.name, func(t *testing.T) {
@@ -385,6 +393,20 @@ func TestWhoami(t *testing.T) {
 				t.Errorf("%+v, %v", got, err)
 			}
 		})
+	}
+}
+
+// The first host of a list is the one that scontrol show hostnames prints first.
+func TestSlurmLeader(t *testing.T) {
+	t.Parallel()
+	for list, want := range map[string]string{
+		"n[03-07,9],m1": "n03", "a,b[1-2]": "a", "rack[0-1]_blade[0-1]": "rack0_blade0", "r[0-1]b[2-3]c[4-5]": "r0b2c4", "a[1-2]b[3-4],c": "a1b3", "[1-2]": "1", "n[1-2][3-4]": "n13", "n[2,1]": "n2", "": "", "host": "host",
+		"unit[0-1]rack": "!", "n[0-1]-ib": "!", "node-[1-2].cluster,m": "!", "n[]": "!", "n[a-b]": "!", "n[1-": "!", "n[-3]": "!",
+	} {
+		got, err := slurmLeader(list)
+		if want == "!" && err == nil || want != "!" && (err != nil || got != want) {
+			t.Errorf("%q: %q, %v; want %q", list, got, err, want)
+		}
 	}
 }
 

@@ -98,10 +98,10 @@ func (rec *Record) Write(w io.Writer) error {
 	s := rec.Status
 	fmt.Fprintf(w, "%s\n%s: %s at step %d\n", rec.Folder, strings.TrimSpace(s.Recipe+" "+s.Run), s.State, s.Step)
 	if !rec.About.Empty() {
-		fmt.Fprintln(w, rec.About.line())
+		fmt.Fprintln(w, regular.Shown(rec.About.line()))
 	}
 	if s.Error != "" {
-		fmt.Fprintf(w, "error: %s\n", s.Error)
+		fmt.Fprintf(w, "error: %s\n", regular.Shown(s.Error))
 	}
 	def := config.Default()
 	fmt.Fprintln(w, "\nconfiguration (what differs from the defaults)")

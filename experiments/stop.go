@@ -1,6 +1,8 @@
 package experiments
 
 import (
+	"cmp"
+	"context"
 	"fmt"
 	"os"
 	"path/filepath"
@@ -8,6 +10,7 @@ import (
 	"time"
 
 	"github.com/gradlab/gradlab/internal/regular"
+	"github.com/gradlab/gradlab/sgd/external"
 	"github.com/gradlab/gradlab/sgd/train"
 )
 
@@ -89,12 +92,44 @@ func stopped(job *train.Job, virtual bool, step int) error {
 	return ErrStopped
 }
 
+// HurryTime is how long a program that computes a model has for each answer once the run is
+// asked to stop.
+const HurryTime = 20 * time.Second
+
+// hurries lets programs have so long for each answer, 0 for HurryTime, from when a stop is
+// asked for until end is called.
+func hurries(asked func() bool, within time.Duration) (end func()) {
+	ctx, cancel := UntilStopped(context.Background(), asked)
+	done := make(chan struct{})
+	go func() {
+		defer close(done)
+		if <-ctx.Done(); asked() {
+			external.Hurry(cmp.Or(within, HurryTime))
+		}
+	}()
+	return func() {
+		cancel()
+		<-done
+		external.Hurry(0)
+	}
+}
+
+// hurried says what a stop leaves for which a program took too long, the last checkpoint
+// being of step kept.
+func hurried(err error, kept int) string {
+	return fmt.Sprintf("%v\n--resume goes on %s and makes the steps since then again", err, since(kept))
+}
+
 // unmarked says what a stop between marks leaves, the last checkpoint being of
 // step kept.
 func unmarked(kept int) string {
-	from := "at the start"
+	return fmt.Sprintf("no mark of checkpoint_every lay ahead, so --resume goes on %s and makes the steps since then again, to the same bits", since(kept))
+}
+
+// since is where a run goes on whose last checkpoint is of step kept; 0: it has none.
+func since(kept int) string {
 	if kept > 0 {
-		from = fmt.Sprintf("from step %d", kept)
+		return fmt.Sprintf("from step %d", kept)
 	}
-	return fmt.Sprintf("no mark of checkpoint_every lay ahead, so --resume goes on %s and makes the steps since then again, to the same bits", from)
+	return "at the start"
 }

@@ -49,7 +49,7 @@ func Whoami(getenv func(string) string, rank int, coordinator string) (Who, erro
 	}
 	for _, l := range launchers {
 		text := getenv(l.rank)
-		if text == "" || (l.rank == "SLURM_PROCID" && getenv("SLURM_STEP_ID") == "") {
+		if text == "" || (l.rank == "SLURM_PROCID" && getenv("SLURM_STEP_ID") == "") || l.rank == "PMI_RANK" && bySrun(getenv) {
 			continue
 		}
 		w := Who{Coordinator: coordinator, Source: l.name, Binds: l.binds}
@@ -67,7 +67,10 @@ func Whoami(getenv func(string) string, rank int, coordinator string) (Who, erro
 			return Who{}, err
 		}
 		if w.Coordinator == "" {
-			if w.Coordinator = w.meeting(getenv); w.Coordinator == "" {
+			if w.Coordinator, err = w.meeting(getenv); err != nil {
+				return Who{}, err
+			}
+			if w.Coordinator == "" {
 				return Who{}, fmt.Errorf("rank %d from %s, but nothing says where the coordinator is: set MASTER_ADDR and MASTER_PORT, or give --coordinator host:port", w.Rank, l.name)
 			}
 		}
@@ -78,6 +81,17 @@ func Whoami(getenv func(string) string, rank int, coordinator string) (Who, erro
 		return whoInTFConfig(text, coordinator)
 	}
 	return Who{}, fmt.Errorf("no rank: give --rank and --coordinator, or start this under torchrun, mpirun, srun, an indexed job or with TF_CONFIG")
+}
+
+// bySrun reports whether PMI's variables are those of srun --mpi=pmi2, beside which Slurm's
+// say where the coordinator is. Those of an mpirun within a step name other ranks.
+func bySrun(getenv func(string) string) bool {
+	size := getenv("SLURM_STEP_NUM_TASKS")
+	if size == "" {
+		size = getenv("SLURM_NTASKS")
+	}
+	same := func(name, text string) bool { return text == "" || getenv(name) == "" || getenv(name) == text }
+	return getenv("SLURM_STEP_ID") != "" && getenv("SLURM_PROCID") != "" && same("PMI_RANK", getenv("SLURM_PROCID")) && same("PMI_SIZE", size)
 }
 
 // number reads a variable that counts; 0: it is not set.
@@ -123,7 +137,7 @@ func (w *Who) particular(getenv func(string) string) (err error) {
 
 // meeting is where the launcher's variables have the coordinator listen; "": they
 // do not say.
-func (w *Who) meeting(getenv func(string) string) string {
+func (w *Who) meeting(getenv func(string) string) (at string, err error) {
 	addr, port := strings.Trim(getenv("MASTER_ADDR"), "[]"), masterPort(getenv)
 	switch w.Source {
 	case "torchrun's PET variables":
@@ -132,7 +146,9 @@ func (w *Who) meeting(getenv func(string) string) string {
 		}
 	case "Slurm's variables":
 		if addr == "" {
-			addr = slurmLeader(getenv)
+			if addr, err = slurmLeader(getenv("SLURM_STEP_NODELIST")); err != nil {
+				return "", fmt.Errorf("SLURM_STEP_NODELIST: %w", err)
+			}
 		}
 		if port == "" {
 			port = slurmPort(getenv)
@@ -146,9 +162,9 @@ func (w *Who) meeting(getenv func(string) string) string {
 		}
 	}
 	if addr == "" || port == "" {
-		return ""
+		return "", nil
 	}
-	return net.JoinHostPort(addr, port)
+	return net.JoinHostPort(addr, port), nil
 }
 
 // masterPort is MASTER_PORT, or the port behind it where torchrun's agent says
@@ -161,18 +177,34 @@ func masterPort(getenv func(string) string) string {
 	return port
 }
 
-// slurmLeader is the first host of the step's node list: "n[03-07,9],m1" → n03.
-func slurmLeader(getenv func(string) string) string {
-	list := getenv("SLURM_STEP_NODELIST")
-	head, rest, bracket := strings.Cut(list, "[")
-	if first, _, comma := strings.Cut(head, ","); comma || !bracket {
-		return first
+// slurmLeader returns the first host of a list of nodes, as scontrol show hostnames prints
+// it: "n[03-07,9],m1" → n03, "rack[0-1]_blade[0-1]" → rack0_blade0. Like scontrol it refuses
+// a name that goes on behind its last bracket; "": the list is empty.
+func slurmLeader(list string) (host string, err error) {
+	bad := func(why string) (string, error) {
+		return "", fmt.Errorf("%q: %s; want names such as n1, n[03-07,9] or rack[0-1]_blade[0-1], or set MASTER_ADDR", list, why)
 	}
-	end := strings.IndexAny(rest, ",-]")
-	if end < 0 {
-		return ""
+	rest := list
+	for rest != "" && rest[0] != ',' {
+		head, inside, bracket := strings.Cut(rest, "[")
+		if name, _, comma := strings.Cut(head, ","); comma || !bracket {
+			if host != "" {
+				return bad(fmt.Sprintf("%q stands behind the last bracket of a name", name))
+			}
+			return name, nil
+		}
+		ranges, after, closed := strings.Cut(inside, "]")
+		if !closed {
+			return bad("a bracket is not closed")
+		}
+		first, _, _ := strings.Cut(ranges, ",")
+		first, _, _ = strings.Cut(first, "-")
+		if first == "" || strings.Trim(first, "0123456789") != "" {
+			return bad(fmt.Sprintf("%q is no range of numbers", ranges))
+		}
+		host, rest = host+head+first, after
 	}
-	return head + rest[:end]
+	return host, nil
 }
 
 // slurmPort derives a port from the numbers of the job and its step, the same on all

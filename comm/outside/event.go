@@ -32,7 +32,8 @@ const (
 )
 
 var (
-	withPeer   = []string{Broadcast, Reduce, Gather, Scatter, Send, Recv}
+	rooted     = []string{Broadcast, Reduce, Gather, Scatter}
+	withPeer   = append([]string{Send, Recv}, rooted...)
 	operations = append([]string{AllReduce, AllGather, ReduceScatter, AllToAll, Barrier}, withPeer...)
 )
 

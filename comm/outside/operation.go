@@ -9,11 +9,12 @@ import (
 	"github.com/gradlab/gradlab/comm/collective"
 )
 
-// Tags: of collectives the number of their group, of sends and receives that and
-// their own, of what a rank tells itself its number.
+// Tags: of collectives the number of their group, and that and maxGroups where ranks only
+// meet; of sends and receives the number and their own; of what a rank tells itself its number.
 const (
-	pair comm.Tag = 1 << 30
-	own  comm.Tag = 1 << 31
+	pair  comm.Tag = 1 << 30
+	own   comm.Tag = 1 << 31
+	ready comm.Tag = own | pair // and the rest of a pair's tag
 
 	maxGroups = 1 << 10
 )
@@ -54,17 +55,35 @@ func (p *player) begin(h comm.Host, e Event) error {
 		p.turns[number]++
 		hd.Tag, hd.Step = comm.Tag(number), p.turns[number]
 	}
-	h.Go(fmt.Sprintf("%s, operation %d", e.Do, e.ID), func(ctx context.Context, h comm.Host) error {
-		if before != 0 {
-			if err := p.await(ctx, h, before); err != nil {
+	// An operation is complete when it has moved its bytes and, where some ranks would not
+	// need all others for that, when all ranks have begun it, as in gloo.
+	parts := 1
+	part := func(do func(context.Context, comm.Host) error) {
+		h.Go(fmt.Sprintf("%s, operation %d", e.Do, e.ID), func(ctx context.Context, h comm.Host) error {
+			if before != 0 {
+				if err := p.await(ctx, h, before); err != nil {
+					return err
+				}
+			}
+			if err := do(ctx, h); err != nil {
 				return err
 			}
-		}
-		if err := p.operate(ctx, h, g, hd, e); err != nil {
+			if parts--; parts > 0 {
+				return nil
+			}
+			return p.complete(ctx, h, e.ID)
+		})
+	}
+	if slices.Contains(rooted, e.Do) {
+		parts++
+		part(func(ctx context.Context, h comm.Host) error {
+			word := hd
+			word.Tag += maxGroups
+			_, _, err := collective.Least(ctx, h, g, word, 0)
 			return err
-		}
-		return p.complete(ctx, h, e.ID)
-	})
+		})
+	}
+	part(func(ctx context.Context, h comm.Host) error { return p.operate(ctx, h, g, hd, e) })
 	return nil
 }
 
@@ -75,11 +94,9 @@ func (p *player) operate(ctx context.Context, h comm.Host, g collective.Group, h
 	plan, bytes := collective.Topology(nil), e.Bytes
 	switch e.Do {
 	case Send:
-		return h.Send(ctx, e.Peer, comm.Frame{Header: hd, Billed: e.Bytes})
+		return p.send(ctx, h, hd, e)
 	case Recv:
-		f, err := h.Recv(ctx, e.Peer, hd.Tag)
-		f.Release()
-		return err
+		return p.receive(ctx, h, hd, e)
 	case AllReduce:
 		plan = p.cluster.Topology
 	case Broadcast:
@@ -87,15 +104,15 @@ func (p *player) operate(ctx context.Context, h comm.Host, g collective.Group, h
 	case Reduce:
 		plan = toRoot{root}
 	case AllGather:
-		plan, bytes = aroundRing{}, size*bytes
+		return gather(ctx, h, g, hd, bytes)
 	case ReduceScatter:
-		plan, bytes = aroundRing{Add: true}, size*bytes
+		plan, bytes = aroundRing{}, size*bytes
 	case Gather:
 		plan, bytes = straight{Root: root}, size*bytes
 	case Scatter:
 		plan, bytes = straight{Root: root, Out: true}, size*bytes
 	case AllToAll:
-		plan, bytes = exchange{}, size*bytes
+		return exchange(ctx, h, g, hd, bytes)
 	}
 	if bytes == 0 { // all still meet
 		_, _, err := collective.Least(ctx, h, g, hd, 0)

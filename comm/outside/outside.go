@@ -58,11 +58,11 @@ func (c *Cluster) Play(ctx context.Context, sources []Source) ([]Rank, error) {
 		return nil, fmt.Errorf("outside: devices %v times as fast; want more than 0", c.Speed)
 	}
 	out := make([]Rank, len(sources))
-	numbers := map[string]int{}
+	numbers, meet := map[string]int{}, pairs{}
 	programs := make([]comm.Program, len(sources))
 	for r, src := range sources {
 		p := &player{
-			cluster: c, src: src, out: &out[r], numbers: numbers, size: len(sources),
+			cluster: c, src: src, out: &out[r], numbers: numbers, pairs: meet, size: len(sources),
 			queues: map[int][]Event{}, done: map[int]bool{}, waiting: map[int]int{}, last: map[int]int{}, turns: map[int]uint64{},
 		}
 		out[r].Operations = map[string]*Count{}
@@ -84,6 +84,7 @@ type player struct {
 	out     *Rank
 	size    int
 	numbers map[string]int // of groups, the same on all ranks
+	pairs   pairs          // likewise
 
 	queues  map[int][]Event // by activity: read, but not done yet
 	over    bool            // no more will be read

@@ -9,6 +9,7 @@ import (
 	"io"
 	"math"
 	"net"
+	"os"
 	"path/filepath"
 	"reflect"
 	"regexp"
@@ -23,7 +24,25 @@ import (
 	"github.com/gradlab/gradlab/comm/sim"
 )
 
-func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
+func TestMain(m *testing.M) {
+	if path := os.Getenv("OUTSIDE_RANKS"); path != "" {
+		silent(path)
+	}
+	goleak.VerifyTestMain(m)
+}
+
+// silent is a process of two ranks, of which one asks for the time and the other says nothing.
+func silent(path string) {
+	for rank, says := range []string{`{"do":"all_reduce","id":7,"bytes":4,"width":4}`, `{"do":"now"}`} {
+		c, err := net.Dial("unix", path)
+		if err != nil {
+			os.Exit(1)
+		}
+		fmt.Fprintf(c, `{"do":"hello","rank":%d,"world":2}`+"\n%s\n", rank, says)
+	}
+	io.Copy(io.Discard, os.Stdin)
+	os.Exit(0)
+}
 
 const bandwidth = 1e6 // bytes a second
 
@@ -187,6 +206,75 @@ func TestActivities(t *testing.T) {
 	near(t, "computing of the first thread", out[0].Computing, 2.5)
 }
 
+// In operations with a root all ranks are complete when all have begun, as gloo's are, so that no
+// rank's process waits for more than its events say.
+func TestAllHaveBegun(t *testing.T) {
+	for _, do := range []string{outside.Broadcast, outside.Reduce, outside.Gather, outside.Scatter} {
+		for _, bytes := range []int{0, 4000} {
+			for late := range 4 {
+				out := play(t, cluster(), 4, func(rank int) []outside.Event {
+					e := outside.Event{Do: do, ID: 1, Bytes: bytes, Peer: 1}
+					if rank == late {
+						e.Spent = 1
+					}
+					return []outside.Event{e, {Do: outside.Wait, ID: 1}, {Do: outside.Step}}
+				})
+				for r, o := range out {
+					if o.Steps[0] < 1 || o.Steps[0] > 1.02 {
+						t.Errorf("%s of %d bytes: rank %d has it at %.3f s, rank %d begins it at 1", do, bytes, r, o.Steps[0], late)
+					}
+				}
+			}
+		}
+	}
+}
+
+// Ranks may have different numbers of bytes for an all-gather and an all-to-all.
+func TestUnequal(t *testing.T) {
+	const n = 1e6
+	for do, want := range map[string]struct {
+		seconds float64
+		sent    uint64
+	}{outside.AllGather: {5, 12e6}, outside.AllToAll: {6, 12e6}} {
+		out := play(t, cluster(), 3, func(rank int) []outside.Event {
+			return []outside.Event{{Do: do, ID: 1, Bytes: (rank + 1) * n}, {Do: outside.Wait, ID: 1}}
+		})
+		var last float64
+		var sent uint64
+		for _, r := range out {
+			last, sent = max(last, r.Seconds), sent+r.BytesSent
+		}
+		if sent != want.sent || last < want.seconds-0.01 || last > want.seconds+1.01 {
+			t.Errorf("%s: %d bytes in %.3f s; want %d in little more than %v", do, sent, last, want.sent, want.seconds)
+		}
+	}
+}
+
+// A send begins when its receive has begun.
+func TestMeeting(t *testing.T) {
+	const n = 1e6
+	for name, from := range map[string]int{"from the sender": 0, "from any": -1} {
+		for send, recv := range map[float64]float64{0: 1, 1: 0} {
+			out := play(t, cluster(), 2, func(rank int) []outside.Event {
+				if rank == 0 {
+					return []outside.Event{{Do: outside.Send, ID: 1, Bytes: n, Peer: 1, Spent: send}, {Do: outside.Wait, ID: 1}, {Do: outside.Step}}
+				}
+				return []outside.Event{{Do: outside.Recv, ID: 1, Peer: from, Spent: recv}, {Do: outside.Wait, ID: 1}, {Do: outside.Step}}
+			})
+			near(t, name+": the send", out[0].Steps[0], 1)
+			near(t, name+": the receive", out[1].Steps[0], 2)
+		}
+	}
+	// What is never received keeps nobody.
+	out := play(t, cluster(), 2, func(rank int) []outside.Event {
+		if rank == 0 {
+			return []outside.Event{{Do: outside.Send, ID: 1, Bytes: n, Peer: 1}}
+		}
+		return nil
+	})
+	near(t, "an end", out[0].Seconds, 0)
+}
+
 // A pair of ranks, in groups too.
 func TestPairs(t *testing.T) {
 	const n = 1e6
@@ -285,6 +373,56 @@ func TestProcesses(t *testing.T) {
 	again, _ = outside.Recorded(bytes.NewReader(record.Bytes()))
 	if third, err := slow.Play(t.Context(), again); err != nil || third[0].Seconds <= out[0].Seconds {
 		t.Errorf("on a tenth of the network: %v s, %v; on all of it %v s", third[0].Seconds, err, out[0].Seconds)
+	}
+}
+
+// served plays ranks that say something to a listener each.
+func served(t *testing.T, serve func(path string)) ([]outside.Rank, error) {
+	t.Helper()
+	l, err := net.Listen("unix", filepath.Join(t.TempDir(), "s"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer l.Close()
+	serve(l.Addr().String())
+	sources, all, err := outside.Accept(t.Context(), l, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer all.Close()
+	return cluster().Play(t.Context(), sources)
+}
+
+// A rank that is far ahead does not wait until its events are played: a rank behind it may
+// need it.
+func TestAhead(t *testing.T) {
+	ahead := make(chan struct{})
+	out, err := served(t, func(path string) {
+		for rank := range 2 {
+			go func() {
+				c, err := net.Dial("unix", path)
+				if err != nil {
+					t.Error(err)
+					return
+				}
+				defer c.Close()
+				fmt.Fprintf(c, `{"do":"hello","rank":%d,"world":2}`+"\n", rank)
+				if rank == 0 {
+					<-ahead
+				}
+				for range 4000 { // more than a socket holds
+					fmt.Fprintf(c, `{"do":"step","spent":0.001%s}`+"\n", strings.Repeat("0", 200))
+				}
+				if rank == 1 {
+					close(ahead)
+				}
+				fmt.Fprintln(c, `{"do":"end"}`)
+				io.Copy(io.Discard, c)
+			}()
+		}
+	})
+	if err != nil || len(out[0].Steps) != 4000 {
+		t.Errorf("%v, %v", out, err)
 	}
 }
 

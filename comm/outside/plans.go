@@ -1,6 +1,12 @@
 package outside
 
-import "github.com/gradlab/gradlab/comm/collective"
+import (
+	"context"
+	"fmt"
+
+	"github.com/gradlab/gradlab/comm"
+	"github.com/gradlab/gradlab/comm/collective"
+)
 
 // What is no all-reduce is a plan of moves, too, over the group's places.
 
@@ -53,11 +59,10 @@ func branches(at collective.At, root int) (parent int, children []int) {
 	return place(me - bit), children
 }
 
-// aroundRing passes every place's part around a ring: what an all-gather does, and,
-// adding, a reduce-scatter.
-type aroundRing struct{ Add bool }
+// aroundRing adds every place's part around a ring: a reduce-scatter.
+type aroundRing struct{}
 
-func (t aroundRing) Plan(at collective.At) collective.Plan {
+func (aroundRing) Plan(at collective.At) collective.Plan {
 	part := func(i int) collective.Range {
 		i = (i + 2*at.Size) % at.Size
 		return collective.Range{Lo: i, Hi: i + 1}
@@ -66,7 +71,7 @@ func (t aroundRing) Plan(at collective.At) collective.Plan {
 	for s := range at.Size - 1 {
 		m = append(m, collective.Move{
 			To: (at.Rank + 1) % at.Size, From: (at.Rank + at.Size - 1) % at.Size,
-			Send: part(at.Rank - s), Recv: part(at.Rank - s - 1), Add: t.Add,
+			Send: part(at.Rank - s), Recv: part(at.Rank - s - 1), Add: true,
 		})
 	}
 	return collective.Plan{Chunks: at.Size, Moves: m}
@@ -102,17 +107,45 @@ func (t straight) other(me, place int) int {
 	return t.Root
 }
 
-// exchange gives each place its part from every other: all-to-all.
-type exchange struct{}
-
-func (exchange) Plan(at collective.At) collective.Plan {
-	p := collective.Plan{Chunks: at.Size}
-	for s := 1; s < at.Size; s++ {
-		to, from := (at.Rank+s)%at.Size, (at.Rank+at.Size-s)%at.Size
-		p.Moves = append(p.Moves, collective.Move{
-			To: to, From: from,
-			Send: collective.Range{Lo: to, Hi: to + 1}, Recv: collective.Range{Lo: at.Rank, Hi: at.Rank + 1},
-		})
+// gather passes every rank's bytes around a ring, an all-gather. Ranks can have different
+// numbers of bytes.
+func gather(ctx context.Context, h comm.Host, g collective.Group, hd comm.Header, bytes int) error {
+	size := len(g.Ranks)
+	hd.Kind = comm.Gradient
+	for s := 1; s < size; s++ {
+		hd.Seq = uint64(s)
+		got, err := trade(ctx, h, hd, g.Ranks[(g.Me+1)%size], g.Ranks[(g.Me+size-1)%size], bytes)
+		if err != nil {
+			return err
+		}
+		bytes = got
 	}
-	return p
+	return nil
+}
+
+// exchange sends bytes from every rank to every other, an all-to-all. Ranks can send
+// different numbers of bytes.
+func exchange(ctx context.Context, h comm.Host, g collective.Group, hd comm.Header, bytes int) error {
+	size := len(g.Ranks)
+	hd.Kind = comm.Gradient
+	for s := 1; s < size; s++ {
+		hd.Seq = uint64(s)
+		if _, err := trade(ctx, h, hd, g.Ranks[(g.Me+s)%size], g.Ranks[(g.Me+size-s)%size], bytes); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// trade sends bytes to one rank and returns how many another one sent in the same step.
+func trade(ctx context.Context, h comm.Host, hd comm.Header, to, from, bytes int) (int, error) {
+	if err := h.Send(ctx, to, comm.Frame{Header: hd, Billed: bytes}); err != nil {
+		return 0, err
+	}
+	in, err := h.Recv(ctx, from, hd.Tag)
+	in.Release()
+	if err == nil && (in.Header.Step != hd.Step || in.Header.Seq != hd.Seq) {
+		err = fmt.Errorf("rank %d is at collective %d, move %d of its group, this rank at %d, move %d", from, in.Header.Step, in.Header.Seq, hd.Step, hd.Seq)
+	}
+	return in.Billed, err
 }

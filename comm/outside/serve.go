@@ -8,7 +8,9 @@ import (
 	"fmt"
 	"io"
 	"net"
+	"strings"
 	"sync"
+	"sync/atomic"
 	"time"
 )
 
@@ -19,7 +21,7 @@ func Accept(ctx context.Context, l net.Listener, record io.Writer) ([]Source, io
 	stop := context.AfterFunc(ctx, func() { l.Close() })
 	defer stop()
 	log := &recorder{to: record}
-	all := &connections{}
+	all := &connections{done: make(chan struct{})}
 	var sources []Source
 	for n := 0; sources == nil || n < len(sources); {
 		c, err := l.Accept()
@@ -30,10 +32,10 @@ func Accept(ctx context.Context, l net.Listener, record io.Writer) ([]Source, io
 			}
 			return nil, nil, fmt.Errorf("outside: %d of %d ranks have called: %w", n, len(sources), err)
 		}
-		all.add(c)
-		s := &connection{c: c, lines: bufio.NewScanner(c), log: log}
+		s := &connection{c: c, lines: bufio.NewScanner(c), log: log, of: all, group: groupOf(c), events: make(chan read, maxAhead)}
 		s.lines.Buffer(nil, maxLine)
-		e, err := s.Next()
+		all.add(s)
+		e, err := s.scan()
 		switch {
 		case err != nil:
 		case e.Do != Hello:
@@ -53,43 +55,155 @@ func Accept(ctx context.Context, l net.Listener, record io.Writer) ([]Source, io
 		s.rank, s.world, sources[e.Rank] = e.Rank, e.World, s
 		n++
 	}
+	for _, s := range all.all {
+		all.readers.Go(s.read)
+	}
 	return sources, all, nil
 }
 
-// maxLine bounds an event, of which a group is the longest part.
-const maxLine = 64 << 10
+const (
+	maxLine  = 64 << 10 // bounds an event, of which a group is the longest part
+	maxAhead = 1 << 12  // events that are read of a rank before the cluster plays them
+)
 
+// quiet is how long all processes compute next to nothing, a hundredth of it each, before a
+// rank whose next event is due counts as stuck. Idle threads of PyTorch take a quarter of that.
+var quiet = time.Minute
+
+// connections are the ranks of a world.
 type connections struct {
-	mu  sync.Mutex
-	all []net.Conn
+	all     []*connection
+	readers sync.WaitGroup
+	once    sync.Once
+	done    chan struct{} // closed once nothing more is read
+	why     error
 }
 
-func (c *connections) add(n net.Conn) {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	c.all = append(c.all, n)
+func (c *connections) add(s *connection) { c.all = append(c.all, s) }
+
+// end ends the reading, of all ranks.
+func (c *connections) end(why error) {
+	c.once.Do(func() {
+		c.why = why
+		close(c.done)
+	})
 }
 
 // Close implements io.Closer.
 func (c *connections) Close() error {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	for _, n := range c.all {
-		n.Close()
+	c.end(io.EOF)
+	for _, s := range c.all {
+		s.c.Close()
 	}
+	c.readers.Wait()
 	return nil
 }
 
-// connection is the source of a rank that is a process.
+// connection is the source of a rank that is a process. A goroutine reads its events, so
+// that no process waits until the cluster needs its events.
 type connection struct {
 	c           net.Conn
 	lines       *bufio.Scanner
 	log         *recorder
 	rank, world int
+	of          *connections
+	group       int // the process group; 0: unknown
+
+	events chan read
+	last   string      // the event that Next returned last
+	asks   atomic.Bool // the rank waits for the answer to Now
+}
+
+// read is an event, or the reason that there is none.
+type read struct {
+	event Event
+	err   error
+}
+
+// read reads events until the rank ends.
+func (s *connection) read() {
+	for {
+		e, err := s.scan()
+		if e.Do == Now {
+			s.asks.Store(true)
+		}
+		select {
+		case s.events <- read{e, err}:
+		case <-s.of.done:
+			return
+		}
+		if err != nil {
+			return
+		}
+	}
 }
 
 // Next implements Source.
 func (s *connection) Next() (Event, error) {
+	select {
+	case r := <-s.events:
+		return s.take(r)
+	default:
+	}
+	tick := time.NewTicker(max(quiet/8, time.Millisecond))
+	defer tick.Stop()
+	since, before := time.Now(), time.Duration(-1)
+	for {
+		select {
+		case r := <-s.events:
+			return s.take(r)
+		case <-tick.C:
+			used, known := s.of.used()
+			if held := s.of.held(); !known || before < 0 || used-before > quiet/100*time.Duration(len(s.of.all)) || held == "" {
+				since, before = time.Now(), used
+			} else if time.Since(since) >= quiet {
+				s.of.end(fmt.Errorf("the processes have computed next to nothing for %v, and the next event of rank %d does not come; its last one is %s. %s. "+
+					"So rank %[2]d waits for another rank in a way that the clock is not told of, such as a thread, a store or a loop: wait by Work.wait or Future.wait",
+					quiet, s.rank, s.last, held))
+			}
+		case <-s.of.done:
+			return Event{}, s.of.why
+		}
+	}
+}
+
+// take notes what Next returns.
+func (s *connection) take(r read) (Event, error) {
+	s.last = r.event.Do
+	if r.event.ID != 0 {
+		s.last += fmt.Sprintf(" %d", r.event.ID)
+	}
+	return r.event, r.err
+}
+
+// held says which ranks wait for the cluster: for the time, or for their events to be
+// read; empty: none does.
+func (c *connections) held() string {
+	var all []string
+	for _, s := range c.all {
+		if s.asks.Load() {
+			all = append(all, fmt.Sprintf("rank %d waits for the time (gradlab.virtual.now)", s.rank))
+		} else if len(s.events) == cap(s.events) {
+			all = append(all, fmt.Sprintf("rank %d is %d events ahead", s.rank, maxAhead))
+		}
+	}
+	return strings.Join(all, ", ")
+}
+
+// used is the processor time of all ranks' process groups so far.
+func (c *connections) used() (time.Duration, bool) {
+	groups := map[int]bool{}
+	for _, s := range c.all {
+		if s.group == 0 {
+			return 0, false
+		}
+		groups[s.group] = true
+	}
+	return processorTime(groups)
+}
+
+// scan reads an event.
+func (s *connection) scan() (Event, error) {
 	if !s.lines.Scan() {
 		err := s.lines.Err()
 		if err == nil || errors.Is(err, net.ErrClosed) {
@@ -106,6 +220,7 @@ func (s *connection) Next() (Event, error) {
 
 // Tell implements Source.
 func (s *connection) Tell(now time.Duration) error {
+	s.asks.Store(false)
 	_, err := fmt.Fprintf(s.c, "%.9f\n", now.Seconds())
 	return err
 }

@@ -65,6 +65,7 @@ type CalibrationPoint struct {
 
 	config config.Config
 	bytes  int
+	groups [][]int // see Measurement
 }
 
 // CalibrationParameter is a key, before and after.
@@ -98,10 +99,17 @@ type QuestionOfPoints struct {
 	Show         *progress.Display // may be nil
 }
 
+// MostPoints is the largest number of points of a calibration. Each one is simulated some
+// hundred times.
+const MostPoints = 1000
+
 // Calibrate fits what the points can tell. Its error of points that cannot be is a
 // *config.Error.
 func Calibrate(ctx context.Context, q QuestionOfPoints) (*Calibration, error) {
 	c := &Calibration{}
+	if n := len(q.Measurements); n > MostPoints {
+		return nil, &config.Error{Err: fmt.Errorf("there are %d points; want at most %d: of repeats give the mean, and of other points a part", n, MostPoints)}
+	}
 	for i, m := range q.Measurements {
 		p, err := point1(m, q.Keys)
 		if err != nil {
@@ -128,7 +136,7 @@ func Calibrate(ctx context.Context, q QuestionOfPoints) (*Calibration, error) {
 
 // point1 is a measurement as a configuration without weights.
 func point1(m Measurement, over []string) (CalibrationPoint, error) {
-	p := CalibrationPoint{Where: m.Where, Measured: m.Seconds, bytes: m.Bytes}
+	p := CalibrationPoint{Where: m.Where, Measured: m.Seconds, bytes: m.Bytes, groups: m.Groups}
 	base := "net: sim\nmode: reduce\noverlap: true\nsteps: 1\nepochs: 0\ndevice.codec: free\n"
 	if m.Bytes > 0 {
 		base += "timing: lenet\n"
@@ -155,6 +163,9 @@ func point1(m Measurement, over []string) (CalibrationPoint, error) {
 	c := p.config
 	if m.Bytes > 0 {
 		p.What = fmt.Sprintf("all-reduce of %d bytes, %d ranks", m.Bytes, c.Workers)
+		if n := len(m.Groups); n > 0 {
+			p.What = fmt.Sprintf("all-reduce of %d bytes, %d ranks, in each of %d groups", m.Bytes, len(m.Groups[0]), n)
+		}
 		return p, nil
 	}
 	s, err := profile.Profiles.Parse(c.Timing)
@@ -304,7 +315,7 @@ func (f *fit) one(ctx context.Context, p *CalibrationPoint, z []float64) (float6
 		return 0, err
 	}
 	if p.bytes > 0 {
-		t, err := allReduceTakes(ctx, c, p.bytes)
+		t, err := allReduceTakes(ctx, c, p.bytes, p.groups)
 		return math.Log(t), err
 	}
 	c.Device, c.DeviceFLOPS = "none", speed
@@ -324,8 +335,9 @@ func (f *fit) one(ctx context.Context, p *CalibrationPoint, z []float64) (float6
 // phi is the distribution function of a standard normal variable, inside (0, 1).
 func phi(z float64) float64 { return min(max(0.5*math.Erfc(-z/math.Sqrt2), 1e-9), 1-1e-9) }
 
-// allReduceTakes is how long the virtual cluster takes to sum a vector.
-func allReduceTakes(ctx context.Context, c config.Config, bytes int) (float64, error) {
+// allReduceTakes is how long the virtual cluster takes to sum a vector over all ranks, or
+// one in each group of them at once.
+func allReduceTakes(ctx context.Context, c config.Config, bytes int, groups [][]int) (float64, error) {
 	t, err := collective.Topologies.Parse(c.Topology)
 	if err != nil {
 		return 0, err
@@ -334,28 +346,41 @@ func allReduceTakes(ctx context.Context, c config.Config, bytes int) (float64, e
 	if err != nil {
 		return 0, err
 	}
-	ranks := make([]int, c.Workers)
-	for r := range ranks {
-		ranks[r] = r
+	node, perHost := c.NetworkPerHost, max(c.NetworkPerHost, 1)
+	if len(groups) == 0 {
+		ranks := make([]int, c.Workers)
+		for r := range ranks {
+			ranks[r] = r
+		}
+		groups = [][]int{ranks}
+	} else {
+		node = 0 // ranks of a group that share a host
+		for _, r := range groups[0] {
+			if r/perHost == groups[0][0]/perHost {
+				node++
+			}
+		}
 	}
 	const times = 3
 	programs := make([]comm.Program, c.Workers)
-	for r := range programs {
-		programs[r] = func(ctx context.Context, h comm.Host) error {
-			for range times {
-				g := collective.Group{Ranks: ranks, Me: r, Node: c.NetworkPerHost}
-				if _, err := collective.Rehearse(ctx, h, g, t, comm.Header{Tag: 1}, max(bytes/4, 1), 4); err != nil {
-					return err
+	for _, ranks := range groups {
+		for me, r := range ranks {
+			programs[r] = func(ctx context.Context, h comm.Host) error {
+				for range times {
+					g := collective.Group{Ranks: ranks, Me: me, Node: node}
+					if _, err := collective.Rehearse(ctx, h, g, t, comm.Header{Tag: 1}, max(bytes/4, 1), 4); err != nil {
+						return err
+					}
 				}
+				return nil
 			}
-			return nil
 		}
 	}
 	if err := net.Run(ctx, programs); err != nil {
 		return 0, err
 	}
 	call, err := time.ParseDuration(c.NetworkCall)
-	return net.Now().Seconds()/times + call.Seconds()*math.Log2(float64(c.Workers)), err
+	return net.Now().Seconds()/times + call.Seconds()*math.Log2(float64(len(groups[0]))), err
 }
 
 // run fits the parameters, then the noise, in turns, and notes what came out.

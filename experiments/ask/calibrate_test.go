@@ -21,6 +21,13 @@ import (
 
 func TestMeasurements(t *testing.T) {
 	t.Parallel()
+	two := func() (out []Measurement) {
+		keys := []string{"workers=2", "network.per_host=1"}
+		for i, us := range []float64{400, 1500, 5900, 23500} {
+			out = append(out, Measurement{Where: fmt.Sprint(10 + i), Seconds: us / 1e6, Bytes: 1 << (20 + 2*i), Keys: keys})
+		}
+		return out
+	}
 	for _, c := range []struct {
 		file string
 		want []Measurement
@@ -34,6 +41,18 @@ func TestMeasurements(t *testing.T) {
 		{"horovod.log", []Measurement{
 			{Where: "8", Rate: 1202, Keys: []string{"timing=resnet50", "batch=32", "workers=4"}},
 			{Where: "12", Rate: 911.5, Keys: []string{"timing=vgg16", "batch=64", "workers=8"}},
+		}},
+		{"nccl-with-prefix.log", two()},
+		{"nccl-two-runs.log", append(two(),
+			Measurement{Where: "28", Seconds: 600e-6, Bytes: 1 << 20, Keys: []string{"workers=4", "network.per_host=1"}},
+			Measurement{Where: "29", Seconds: 2250e-6, Bytes: 4 << 20, Keys: []string{"workers=4", "network.per_host=1"}},
+			Measurement{Where: "30", Seconds: 8850e-6, Bytes: 16 << 20, Keys: []string{"workers=4", "network.per_host=1"}},
+			Measurement{Where: "31", Seconds: 35250e-6, Bytes: 64 << 20, Keys: []string{"workers=4", "network.per_host=1"}},
+		)},
+		{"horovod-with-prefix.log", []Measurement{{Where: "8", Rate: 432.8, Keys: []string{"timing=resnet50", "batch=32", "workers=4"}}}},
+		{"calibrate-with-bom.csv", []Measurement{
+			{Where: "2", Rate: 432.8, Keys: []string{"timing=resnet50", "workers=4", "batch=32"}},
+			{Where: "3", Rate: 832.8, Keys: []string{"timing=resnet50", "workers=8", "batch=32"}},
 		}},
 		{"imagenet.log", []Measurement{{Where: "3", Seconds: 0.412}}},
 	} {
@@ -142,7 +161,7 @@ func made(t *testing.T, truth ...string) (out []Measurement) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		if m.Seconds, err = allReduceTakes(t.Context(), p.config, size); err != nil {
+		if m.Seconds, err = allReduceTakes(t.Context(), p.config, size, nil); err != nil {
 			t.Fatal(err)
 		}
 		m.Keys, m.Where = []string{"workers=4"}, fmt.Sprint("made:", len(out)+1)
@@ -282,7 +301,7 @@ func TestCalibrationFindsTheLinks(t *testing.T) {
 	}
 	var all []Measurement
 	for i, bytes := range []int{4 << 10, 64 << 10, 1 << 20, 64 << 20} {
-		s, err := allReduceTakes(context.Background(), truth, bytes)
+		s, err := allReduceTakes(context.Background(), truth, bytes, nil)
 		if err != nil {
 			t.Fatal(err)
 		}

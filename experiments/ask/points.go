@@ -1,6 +1,7 @@
 package ask
 
 import (
+	"bytes"
 	"encoding/csv"
 	"encoding/json"
 	"errors"
@@ -24,6 +25,7 @@ type Measurement struct {
 	Rate    float64  // samples a second of all workers; 0: Seconds is given
 	Seconds float64  // of a step, or of an all-reduce
 	Bytes   int      // of the all-reduce; 0: it is a step
+	Groups  [][]int  // ranks that sum among themselves, all groups at once; none: all ranks sum
 }
 
 // ReadMeasurements reads a file of measurements: a table (CSV), what nccl-tests'
@@ -42,15 +44,18 @@ func ReadMeasurements(file string) ([]Measurement, error) {
 }
 
 func readMeasurements(file string, text []byte) (out []Measurement, err error) {
-	s := string(text)
-	switch lines := strings.Split(s, "\n"); {
+	if bytes.HasPrefix(text, []byte("\xff\xfe")) || bytes.HasPrefix(text, []byte("\xfe\xff")) {
+		return nil, fmt.Errorf("%s is a text in UTF-16; save it as UTF-8", file)
+	}
+	s := strings.TrimPrefix(string(text), "\ufeff") // a mark that Excel sets
+	switch lines := bareLines(s); {
 	case strings.HasPrefix(strings.TrimSpace(s), "{"):
-		out, err = readBench(file, text)
-	case strings.Contains(s, "algbw") && strings.Contains(s, "redop"):
+		out, err = readBench(file, []byte(s))
+	case strings.Contains(s, "algbw") && strings.Contains(s, "busbw"):
 		out, err = readNCCL(file, lines)
 	case strings.Contains(s, "Total img/sec on"):
 		out, err = readHorovod(file, lines)
-	case epochLine.MatchString(s):
+	case slices.ContainsFunc(lines, epochLine.MatchString):
 		out, err = readEpochs(file, lines)
 	default:
 		out, err = readTable(file, s)
@@ -143,51 +148,9 @@ func readTable(file, text string) ([]Measurement, error) {
 }
 
 var (
-	ncclRank    = regexp.MustCompile(`^#?\s*Rank\s+\d+ .*\bon\s+(\S+)\s+device`)
 	horovodLine = regexp.MustCompile(`^(Model|Batch size|Number of (?:GPU|CPU)s|Total img/sec on \d+ (?:GPU|CPU)\(s\)): *(\S+)`)
-	epochLine   = regexp.MustCompile(`(?m)^Epoch: \[\d+\].*?Time\s+[0-9.]+ \(\s*([0-9.]+)\)`)
+	epochLine   = regexp.MustCompile(`^Epoch: \[\d+\].*?Time\s+[0-9.]+ \(\s*([0-9.]+)\)`)
 )
-
-// readNCCL reads the table of all_reduce_perf: the out-of-place time by size. Ranks and
-// hosts are those that it lists.
-func readNCCL(file string, lines []string) (out []Measurement, err error) {
-	hosts, ranks := map[string]int{}, 0
-	for n, line := range lines {
-		if m := ncclRank.FindStringSubmatch(line); m != nil {
-			hosts[m[1]]++
-			ranks++
-			continue
-		}
-		f := strings.Fields(line)
-		if len(f) < 8 || !slices.Contains([]string{"sum", "prod", "max", "min", "avg"}, f[3]) {
-			continue
-		}
-		at := 4
-		if len(f)%2 == 1 { // with a column of roots
-			at = 5
-		}
-		size, err1 := strconv.Atoi(f[0])
-		us, err2 := strconv.ParseFloat(f[at], 64)
-		if err := errors.Join(err1, err2); err != nil {
-			return nil, fmt.Errorf("%s:%d: %w", file, n+1, err)
-		}
-		if size < 1 || f[2] != "float" { // all types move alike; one is enough
-			continue
-		}
-		out = append(out, Measurement{Where: fmt.Sprintf("%s:%d", file, n+1), Seconds: us / 1e6, Bytes: size})
-	}
-	if ranks < 2 {
-		return nil, fmt.Errorf("%s: %d ranks; want the lines that list ranks and their hosts, two at least", file, ranks)
-	}
-	perHost := 0
-	for _, n := range hosts {
-		perHost = max(perHost, n)
-	}
-	for i := range out {
-		out[i].Keys = []string{fmt.Sprintf("workers=%d", ranks), fmt.Sprintf("network.per_host=%d", perHost)}
-	}
-	return out, nil
-}
 
 // readHorovod reads what pytorch_synthetic_benchmark prints, one run or several.
 func readHorovod(file string, lines []string) (out []Measurement, err error) {

@@ -52,7 +52,7 @@ used.`,
 			t.Name = "standard output"
 			t.Command = strings.Join(append([]string{"gradlab bench codecs"}, args...), " ")
 			if out == "" {
-				_, err = e.out.Write(t.Text())
+				_, err = e.raw.Write(t.Text())
 				return err
 			}
 			t.Name = strings.TrimSuffix(filepath.Base(out), ".yaml")

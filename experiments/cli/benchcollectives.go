@@ -49,7 +49,7 @@ Peers need: apt-get install python3-torch openmpi-bin libopenmpi-dev`,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			ctx, stop := signal.NotifyContext(cmd.Context(), os.Interrupt, syscall.SIGTERM)
 			defer stop()
-			display := progress.New(e.err)
+			display := progress.New(e.screen)
 			defer display.Close()
 			o.Logf = display.Logf
 			for _, s := range sizes {
@@ -126,9 +126,9 @@ func (e *env) benchRankCommand() *cobra.Command {
 		Args:   cobra.MaximumNArgs(1),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			if len(args) > 0 {
-				return bench.RunMPIRank(cmd.Context(), args[0], e.out)
+				return bench.RunMPIRank(cmd.Context(), args[0], e.raw)
 			}
-			return bench.RunRank(cmd.Context(), os.Stdin, e.out)
+			return bench.RunRank(cmd.Context(), os.Stdin, e.raw)
 		},
 	}
 }

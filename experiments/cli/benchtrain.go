@@ -62,7 +62,7 @@ It needs a python with torch: apt-get install python3-torch libopenblas0-openmp`
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			ctx, stop := signal.NotifyContext(cmd.Context(), os.Interrupt, syscall.SIGTERM)
 			defer stop()
-			display := progress.New(e.err)
+			display := progress.New(e.screen)
 			defer display.Close()
 			o := bench.TrainOptions{Threads: threads, Seconds: seconds, Command: append([]string{"gradlab"}, e.args...), Logf: display.Logf}
 			var err error

@@ -33,8 +33,9 @@ of the transport elsewhere (gradlab list transports).
 A table has a line of heads: model (a profile, gradlab list profiles), workers, batch,
 codec or any other key, and one of images_per_second, samples_per_second (both of all
 workers), step_seconds, step_ms. Logs of nccl-tests' all_reduce_perf, of Horovod's
-pytorch_synthetic_benchmark and of PyTorch's ImageNet example are read as they are, and
-so is gradlab bench collectives --json; what they do not say, keys say. Of a folder the
+pytorch_synthetic_benchmark and of PyTorch's ImageNet example are read as they are, with
+the prefixes of launchers, and so is gradlab bench collectives --json; what they do not
+say, keys say. Each table of nccl-tests has the ranks that are listed before it. Of a folder the
 runs on a real clock are taken (net=local, grpc or mpi), those whose gradients a program
 computes among them: the median time of an update. Bandwidth and latency of the links
 between hosts are fitted too where nobody says them.
@@ -50,7 +51,10 @@ whatif, advise and --timing draw their intervals from that.`,
 			return nil
 		},
 		RunE: func(cmd *cobra.Command, args []string) error {
-			d := progress.New(e.err)
+			if ext := filepath.Ext(out); !slices.Contains([]string{"", ".yaml", ".yml"}, strings.ToLower(ext)) {
+				return usageError{fmt.Errorf("--out %s: a cluster is written as .yaml, not %s", out, ext)}
+			}
+			d := progress.New(e.screen)
 			defer d.Close()
 			q := ask.QuestionOfPoints{Places: e.places(), Show: d}
 			for _, a := range args {
@@ -118,8 +122,8 @@ func numbers(text string) (out []int, err error) {
 		if err == nil && ranged {
 			b, err = strconv.Atoi(hi)
 		}
-		if err != nil || a < 1 || b < a || b > 1e6 {
-			return nil, fmt.Errorf("%q is neither a number nor a range such as 5-8", part)
+		if err != nil || a < 1 || b < a || b > ask.MostPoints {
+			return nil, fmt.Errorf("%q is neither a number nor a range such as 5-8, of points up to %d", part, ask.MostPoints)
 		}
 		for i := a; i <= b; i++ {
 			if !slices.Contains(out, i) {

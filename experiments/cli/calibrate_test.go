@@ -42,6 +42,8 @@ func TestCalibrate(t *testing.T) {
 		{nil, "wants a file"},
 		{[]string{"network.bandwidth=1Gbps"}, "wants a file"},
 		{[]string{filepath.Join(dir, "none.csv")}, "no such file"},
+		{[]string{table, "--out", filepath.Join(dir, "x.json")}, "a cluster is written as .yaml, not .json"},
+		{[]string{table, "--fit", "1-1001"}, "points up to 1000"},
 		{[]string{table, "--fit", "x"}, "neither a number nor a range"},
 		{[]string{table, "--fit", "4"}, "points 1 to 3"},
 		{[]string{table, "network.speed=1"}, "network.speed"},

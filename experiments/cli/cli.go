@@ -23,6 +23,7 @@ import (
 	"github.com/gradlab/gradlab/experiments"
 	"github.com/gradlab/gradlab/experiments/coding"
 	"github.com/gradlab/gradlab/experiments/config"
+	"github.com/gradlab/gradlab/internal/regular"
 	"github.com/gradlab/gradlab/sgd/data"
 	"github.com/gradlab/gradlab/sgd/external"
 )
@@ -44,7 +45,9 @@ func (e usageError) Unwrap() error { return e.error }
 
 // env is what all commands share.
 type env struct {
-	out, err io.Writer
+	out, err io.Writer // through printers, so that text of others does nothing to a terminal
+	raw      io.Writer // below out, for jobs, recipes and programs
+	screen   io.Writer // below err, for what draws on a terminal, and for programs
 	v        *viper.Viper
 	settings settings
 	stop     atomic.Bool
@@ -57,11 +60,14 @@ type env struct {
 // Main runs the command line and returns the exit code.
 func Main(args []string, stdout, stderr io.Writer) int {
 	collector.bound(100)
-	e := &env{out: stdout, err: stderr, v: newViper(), args: args}
+	out, errs := regular.NewPrinter(stdout, 0), regular.NewPrinter(stderr, regular.LongestLine)
+	defer out.Flush()
+	defer errs.Flush()
+	e := &env{out: out, err: errs, raw: stdout, screen: stderr, v: newViper(), args: args}
 	root := e.root()
 	root.SetArgs(args)
 	root.SetOut(stdout)
-	root.SetErr(stderr)
+	root.SetErr(errs)
 	ctx, cancel := context.WithCancel(context.Background())
 	defer cancel()
 	defer e.onSignals(cancel)()
@@ -80,19 +86,19 @@ func Main(args []string, stdout, stderr io.Writer) int {
 	case e.twice.Load() && errors.Is(err, context.Canceled):
 		return ExitFailed
 	case e.brief.Load() && errors.Is(err, context.Canceled):
-		fmt.Fprintln(stderr, "gradlab: stopped")
+		fmt.Fprintln(errs, "gradlab: stopped")
 		return e.stoppedCode()
 	case errors.Is(err, experiments.ErrStopped), errors.Is(err, errBenchStopped):
-		fmt.Fprintln(stderr, "gradlab:", err)
+		fmt.Fprintln(errs, "gradlab:", regular.Shown(err.Error()))
 		return e.stoppedCode()
 	case errors.As(err, &usage), errors.As(err, &config), errors.As(err, &addr) && addr.Unsafe:
-		fmt.Fprintln(stderr, "gradlab:", err)
+		fmt.Fprintln(errs, "gradlab:", regular.Shown(err.Error()))
 		return ExitConfig
 	case errors.As(err, &mismatch), errors.As(err, &refused), errors.As(err, &addr):
-		fmt.Fprintln(stderr, "gradlab:", err)
+		fmt.Fprintln(errs, "gradlab:", regular.Shown(err.Error()))
 		return ExitJoin
 	}
-	fmt.Fprintln(stderr, "gradlab:", err)
+	fmt.Fprintln(errs, "gradlab:", regular.Shown(err.Error()))
 	if over := (*handedOver)(nil); errors.As(err, &over) && over.code > 0 {
 		return over.code
 	}
@@ -196,6 +202,7 @@ func (e *env) onSignals(cancel func()) (undo func()) {
 				case next == sigEcho:
 					continue
 				}
+				external.Hurry(experiments.HurryTime)
 				fmt.Fprintln(e.err, "gradlab: stopping at the next step, or mark; once more ends at once")
 			}
 		}
@@ -240,8 +247,8 @@ Then:         gradlab list            everything there is, by name
 	root.Version = experiments.ThisVersion().String()
 	root.SetVersionTemplate("{{.Version}}\n")
 	f := root.PersistentFlags()
-	f.String("data-dir", "", "folder with data sets (or GRADLAB_DATA)")
-	f.String("cache-dir", "", "where downloads go (or GRADLAB_CACHE); default: the user's cache")
+	f.String("data-dir", "", "folder with data sets (or GRADLAB_DATA_DIR)")
+	f.String("cache-dir", "", "where downloads go (or GRADLAB_CACHE_DIR); default: the user's cache")
 	_ = e.v.BindPFlag("data-dir", f.Lookup("data-dir"))
 	_ = e.v.BindPFlag("cache-dir", f.Lookup("cache-dir"))
 	root.AddCommand(e.runCommand(), e.extendCommand(), e.versionCommand(), e.listCommand(), e.scheduleCommand(), e.atFirst(e.recipeCommand()), e.showCommand(), e.weightsCommand(), e.joinCommand(), e.launchCommand(), e.dataCommand(), e.codecCommand(), e.benchCommand(), e.reproduceCommand(), e.atFirst(e.topologyCommand()), e.sweepCommand(), e.sweepJobCommand(), e.runsCommand(), e.atFirst(e.adviseCommand()), e.reportCommand(), e.serveCommand(), e.atFirst(e.replayCommand()), e.atFirst(e.whatifCommand()), e.notebookCommand(), e.pythonCommand(), e.atFirst(e.virtualCommand()), e.atFirst(e.calibrateCommand()), e.soakCommand())
@@ -277,7 +284,7 @@ func (e *env) load(name string, overrides []string, quick bool) (*config.Recipe,
 
 // loadForm is load for a form of the recipe; "": as it is written.
 func (e *env) loadForm(name, form string, overrides []string, quick bool) (*config.Recipe, []config.Run, error) {
-	recipe, overrides, err := e.recipe(name, overrides)
+	recipe, err := config.LoadRecipe(name)
 	if recipe == nil {
 		return nil, nil, usageError{err}
 	}

@@ -8,6 +8,7 @@ import (
 
 	"github.com/gradlab/gradlab/experiments/config"
 	"github.com/gradlab/gradlab/experiments/store"
+	"github.com/gradlab/gradlab/internal/regular"
 	"github.com/gradlab/gradlab/sgd/registry"
 )
 
@@ -121,7 +122,7 @@ func completeRuns(_ *cobra.Command, _ []string, word string) ([]string, cobra.Sh
 	if runs, _ := store.Find("runs"); word != "" {
 		for _, r := range runs {
 			if strings.HasPrefix(r.ID, word) {
-				out = append(out, r.ID+"\t"+r.Recipe+" "+r.Name)
+				out = append(out, r.ID+"\t"+regular.Line(r.Recipe+" "+r.Name))
 			}
 		}
 	}

@@ -21,7 +21,7 @@ func (e *env) dataCommand() *cobra.Command {
 		Short: "Where a data set is; fetch, verify or check it, or files of yours",
 		RunE: func(cmd *cobra.Command, args []string) error {
 			p := e.places()
-			d := progress.New(e.err)
+			d := progress.New(e.screen)
 			defer d.Close()
 			opt := data.Options{Dir: p.Dir, Cache: p.Cache, Progress: experiments.Downloads(d)}
 			if len(args) == 0 {

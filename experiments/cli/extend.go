@@ -44,7 +44,7 @@ is stopped, the same command goes on with it.`,
 			}
 			opt := experiments.Options{Places: e.places(), Args: e.args, About: about, Stopping: e.stop.Load, Join: e.joiner()}
 			if !quiet {
-				opt.Display = progress.New(e.err)
+				opt.Display = progress.New(e.screen)
 				defer opt.Display.Close()
 			}
 			r, err := experiments.Extend(cmd.Context(), run.Folder, args[1:], opt)

@@ -76,7 +76,14 @@ func (e *env) helpCommand(root *cobra.Command) *cobra.Command {
 			if e.helpNamed(name) {
 				return nil
 			}
-			if h := config.Hint(name); h != "" {
+			for _, k := range kinds() {
+				if k.name == name {
+					e.tellKind(k, false)
+					fmt.Fprintln(e.out, "\ngradlab help NAME explains one of them.")
+					return nil
+				}
+			}
+			if h := config.Meaning(name); h != "" {
 				return usageError{fmt.Errorf("no help on %q; %s", name, h)}
 			}
 			return usageError{fmt.Errorf("no help on %q; %s", name, nearestOr(name, helpWords(root), "gradlab help lists the topics"))}
@@ -219,6 +226,7 @@ func helpWords(root *cobra.Command) []string {
 		}
 	}
 	for _, k := range kinds() {
+		out = append(out, k.name)
 		for _, en := range k.entries() {
 			out = append(out, en.Name)
 		}

@@ -23,8 +23,8 @@ const joinLong = `Join runs one rank. Rank and the coordinator's address come fr
 this order, from what launchers set: RANK, WORLD_SIZE, MASTER_ADDR and
 MASTER_PORT (torchrun; the port behind it where torchrun's agent listens there
 itself); PET_NODE_RANK and PET_NNODES; OMPI_COMM_WORLD_RANK; PMI_RANK;
-SLURM_PROCID; JOB_COMPLETION_INDEX; TF_CONFIG. All ranks are given the same recipe
-and keys. Workers are ranks 0 … workers−1, servers follow.
+SLURM_PROCID; JOB_COMPLETION_INDEX; TF_CONFIG. In a step of srun Slurm's variables
+go before PMI's. All ranks are given the same recipe and keys. Workers are ranks 0 … workers−1, servers follow.
 
 The process of rank 0 coordinates: it listens at the coordinator's address, and
 evaluates and records the run. Every process needs the run's secret, in a file
@@ -137,7 +137,7 @@ func (e *env) joinCommand() *cobra.Command {
 // leadJoined makes the run whose other ranks come to this process, and prints what it came
 // to.
 func (e *env) leadJoined(ctx context.Context, run config.Run, opt experiments.Options) error {
-	opt.Display = progress.New(e.err)
+	opt.Display = progress.New(e.screen)
 	defer opt.Display.Close()
 	r, err := experiments.Execute(ctx, run, opt)
 	opt.Display.Close()

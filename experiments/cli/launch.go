@@ -91,7 +91,7 @@ func (e *env) launcher(name, short, long string, o *launchFlags, write func(l *l
 			if o.submit {
 				return submit(cmd, text)
 			}
-			_, err = e.out.Write(text)
+			_, err = e.raw.Write(text)
 			return err
 		},
 	}
@@ -163,7 +163,7 @@ func launchLine(args []string) string {
 	words := []string{"gradlab"}
 	for _, a := range args {
 		if a != "--submit" {
-			words = append(words, launch.Quote(strings.ReplaceAll(a, "\n", " ")))
+			words = append(words, launch.Quote(a))
 		}
 	}
 	return strings.Join(words, " ")
@@ -171,10 +171,7 @@ func launchLine(args []string) string {
 
 // launchRun looks at one run: how many ranks it has, and whether it can be.
 func (e *env) launchRun(args []string, l *launching) error {
-	_, over, err := e.recipe(args[0], args[1:])
-	if err != nil {
-		return usageError{err}
-	}
+	over := args[1:]
 	_, runs, mpi, err := e.loadRanks(args[0], args[1:])
 	if err != nil {
 		return err
@@ -220,12 +217,12 @@ func aboveDefault(c config.Config) []byte {
 
 // launchSweep looks at a sweep: how many runs it has.
 func (e *env) launchSweep(args []string, l *launching) error {
-	recipe, over, err := e.recipe(args[0], args[1:])
+	recipe, err := config.LoadRecipe(args[0])
 	if err != nil {
 		return usageError{err}
 	}
 	s := l.space
-	s.Recipe, s.Args = recipe, over
+	s.Recipe, s.Args = recipe, args[1:]
 	jobs, err := s.Jobs()
 	if err != nil {
 		return usageError{err}
@@ -234,7 +231,7 @@ func (e *env) launchSweep(args []string, l *launching) error {
 	if j.Runs = len(jobs); j.Shares > j.Runs {
 		return usageError{fmt.Errorf("--shares %d: the sweep has %d runs", j.Shares, j.Runs)}
 	}
-	j.Keys = over
+	j.Keys = args[1:]
 	if s.Repeats > 0 {
 		j.Flags = append(j.Flags, fmt.Sprint("--repeats=", s.Repeats))
 	}
@@ -274,11 +271,6 @@ Run folders and data lie where all nodes see them.`, o,
 		func(l *launching) ([]byte, error) {
 			if s.Grace < time.Second {
 				return nil, fmt.Errorf("--grace %v: want a second or more", s.Grace)
-			}
-			for _, opt := range s.Options {
-				if strings.HasPrefix(opt, "-") || strings.ContainsAny(opt, "\n\r") {
-					return nil, fmt.Errorf("--sbatch %q: want an option of sbatch without its dashes, such as time=08:00:00", opt)
-				}
 			}
 			return l.job.Slurm(s)
 		},
@@ -384,7 +376,7 @@ func (e *env) handOver(cmd *cobra.Command, job []byte, program string, args ...s
 		return fmt.Errorf("--submit needs %s, which is not here: %w; without it the job is printed", program, err)
 	}
 	p := exec.CommandContext(cmd.Context(), path, args...)
-	p.Stdin, p.Stdout, p.Stderr = bytes.NewReader(job), e.out, e.err
+	p.Stdin, p.Stdout, p.Stderr = bytes.NewReader(job), e.raw, e.screen
 	if err := p.Start(); err != nil {
 		return fmt.Errorf("%s: %w", program, err)
 	}

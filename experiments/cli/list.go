@@ -166,21 +166,26 @@ func (e *env) listCommand() *cobra.Command {
 				if i > 0 {
 					fmt.Fprintln(e.out)
 				}
-				fmt.Fprintf(e.out, "%s (%s)\n", k.name, k.used)
-				w := tabwriter.NewWriter(e.out, 0, 4, 2, ' ', 0)
-				for _, en := range k.entries() {
-					fmt.Fprintf(w, "  %s\t%s\n", en.Spec, en.About)
-					if len(args) == 1 {
-						for _, p := range en.Params {
-							fmt.Fprintf(w, "    %s=%s\t  %s: %s\n", p.Key, p.Default, p.Type, p.Doc)
-						}
-					}
-				}
-				w.Flush()
+				e.tellKind(k, len(args) == 1)
 			}
 			return nil
 		},
 	}
 	c.Flags().BoolVar(&asJSON, "json", false, "as one JSON object")
 	return c
+}
+
+// tellKind lists the things of a kind, with their options if that is wanted.
+func (e *env) tellKind(k kind, options bool) {
+	fmt.Fprintf(e.out, "%s (%s)\n", k.name, k.used)
+	w := tabwriter.NewWriter(e.out, 0, 4, 2, ' ', 0)
+	for _, en := range k.entries() {
+		fmt.Fprintf(w, "  %s\t%s\n", en.Spec, en.About)
+		for _, p := range en.Params {
+			if options {
+				fmt.Fprintf(w, "    %s=%s\t  %s: %s\n", p.Key, p.Default, p.Type, p.Doc)
+			}
+		}
+	}
+	w.Flush()
 }

@@ -64,7 +64,7 @@ func (e *env) notebookVerb(name, short string, then func(path string, was, is *n
 				}
 				was = append(was, n)
 			}
-			display := progress.New(e.err)
+			display := progress.New(e.screen)
 			defer display.Close()
 			is, err := notebook.Runner{Root: root, Logf: display.Logf}.Run(cmd.Context(), args...)
 			if err != nil {

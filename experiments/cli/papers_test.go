@@ -89,7 +89,7 @@ func TestRunPaperWithoutData(t *testing.T) {
 	if code := p.Wait(program.Enough); code == 0 {
 		t.Fatal("it ran without data")
 	}
-	for _, want := range []string{"imagenet is not on this machine", "--data-dir or GRADLAB_DATA", "ILSVRC2012_img_train.tar", "gradlab run goyal2017 --proxy"} {
+	for _, want := range []string{"imagenet is not on this machine", "--data-dir or GRADLAB_DATA_DIR", "ILSVRC2012_img_train.tar", "gradlab run goyal2017 --proxy"} {
 		if !strings.Contains(p.Err.String(), want) {
 			t.Errorf("no %q in\n%s", want, p.Err.String())
 		}

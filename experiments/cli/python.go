@@ -49,7 +49,7 @@ of the programs they start, so none of this is needed for them.
 			}
 			args := strings.Fields("-m pip install --no-deps --no-build-isolation " + temp)
 			pip := exec.CommandContext(cmd.Context(), install, args...)
-			pip.Stdout, pip.Stderr = e.out, e.err
+			pip.Stdout, pip.Stderr = e.raw, e.screen
 			if err := pip.Run(); err != nil {
 				return fmt.Errorf("%s %s: %w; or put %s into PYTHONPATH", install, strings.Join(args[:3], " "), err, dir)
 			}

@@ -39,7 +39,7 @@ laid in, axes and command line multiplied out, keys at their defaults left out.
 				if err != nil {
 					return usageError{err}
 				}
-				_, err = e.out.Write(b)
+				_, err = e.raw.Write(b)
 				return err
 			}
 			r, runs, err := e.load(args[0], args[1:], quick)
@@ -55,7 +55,7 @@ laid in, axes and command line multiplied out, keys at their defaults left out.
 				word = "run"
 			}
 			fmt.Fprintf(e.out, "# %s resolved: %d %s\n", r.Name, len(runs), word)
-			_, err = e.out.Write(b)
+			_, err = e.raw.Write(b)
 			return err
 		},
 	}

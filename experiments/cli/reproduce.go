@@ -68,7 +68,7 @@ Every report is also kept as JSON and Markdown, with its figures, below --out.`,
 					return usageError{err}
 				}
 			}
-			display := progress.New(e.err, progress.Every(30*time.Second)) // of hours
+			display := progress.New(e.screen, progress.Every(30*time.Second)) // of hours
 			defer display.Close()
 			st := &studying{e: e, display: display, out: out, style: as, quick: quick, without: without, of: len(args), began: map[string]time.Time{}, kept: map[string]*reproduce.Report{}}
 			if mutants {

@@ -141,7 +141,7 @@ func (e *env) runRecipe(ctx context.Context, args []string, o *runOptions) error
 		show = e.err
 	}
 	if !o.quiet {
-		opt.Display = progress.New(e.err)
+		opt.Display = progress.New(e.screen)
 		defer opt.Display.Close()
 	}
 	if len(runs) > 1 { // a single one is checked before it begins
@@ -182,13 +182,13 @@ func encodeAll(to io.Writer, results []*experiments.Result) error {
 
 // tellTiming prints how long a recipe's training takes on clusters.
 func (e *env) tellTiming(ctx context.Context, name string, over []string, o *runOptions) error {
-	recipe, over, err := e.recipe(name, over)
+	recipe, err := config.LoadRecipe(name)
 	if err != nil {
 		return usageError{err}
 	}
 	var show *progress.Display
 	if !o.quiet {
-		show = progress.New(e.err)
+		show = progress.New(e.screen)
 		defer show.Close()
 	}
 	t, err := ask.AnswerTiming(ctx, recipe, over, e.places(), show)

@@ -1,18 +1,22 @@
 package cli
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
 	"fmt"
 	"os"
+	"path/filepath"
 	"slices"
 	"strings"
+	"sync"
 	"text/tabwriter"
 	"time"
 
 	"github.com/spf13/cobra"
 
+	"github.com/gradlab/gradlab/experiments"
 	"github.com/gradlab/gradlab/experiments/config"
 	"github.com/gradlab/gradlab/experiments/mlflow"
 	"github.com/gradlab/gradlab/experiments/store"
@@ -387,6 +391,8 @@ func (e *env) runsRemoveCommand(out *string) *cobra.Command {
 	c := &cobra.Command{
 		Use:   "rm FOLDER|ID|FILTER …",
 		Short: "Remove runs; says which, and does it with --yes",
+		Long: `Rm removes run folders, but for those of runs that are going on. A run of another host
+whose last heartbeat seems old is watched for 20 seconds: that host's clock may be off.`,
 		RunE: func(cmd *cobra.Command, args []string) error {
 			if len(args) == 0 {
 				return usageError{errors.New("rm wants to be told which runs: folders, ids or filters, such as state=failed")}
@@ -395,10 +401,16 @@ func (e *env) runsRemoveCommand(out *string) *cobra.Command {
 			if err != nil {
 				return err
 			}
+			busy := make([]bool, len(runs))
+			var all sync.WaitGroup
+			for i, r := range runs {
+				all.Go(func() { busy[i] = experiments.Busy(r.Folder) })
+			}
+			all.Wait()
 			var errs []error
-			for _, r := range runs {
+			for i, r := range runs {
 				switch {
-				case r.State == store.Running:
+				case busy[i]:
 					errs = append(errs, fmt.Errorf("%s is running; stop it first", r.Folder))
 				case !yes:
 					fmt.Fprintln(e.out, "would remove", r.Folder)
@@ -489,11 +501,8 @@ who asks, where the server wants to know.`,
 				}
 				return e.toMLflow(cmd.Context(), address, experiment, noFiles, runs)
 			}
-			if format == "" {
-				format = "csv"
-				if strings.HasSuffix(file, ".parquet") {
-					format = "parquet"
-				}
+			if err := formatOf(file, &format); err != nil {
+				return usageError{err}
 			}
 			write, ok := map[string]func(*os.File, *store.Frame) error{
 				"csv":     func(f *os.File, t *store.Frame) error { return t.WriteCSV(f) },
@@ -529,12 +538,29 @@ who asks, where the server wants to know.`,
 	}
 	f := c.Flags()
 	f.StringVarP(&file, "output", "o", "", "file to write; without one, CSV goes to the output")
-	f.StringVar(&format, "format", "", "csv or parquet (default: by the file's name)")
+	f.StringVar(&format, "format", "", "csv or parquet (default: by the ending of the file's name, which it may not contradict)")
 	f.StringVar(&rows, "rows", "runs", "a row each: runs, evals or progress")
 	f.StringVar(&address, "mlflow", "", "address of an MLflow tracking server to copy finished runs to")
 	f.BoolVar(&noFiles, "no-artifacts", false, "with --mlflow: leave the files of run folders here")
 	f.StringVar(&experiment, "experiment", "", "MLflow's experiment (default: the runs' recipe)")
 	return c
+}
+
+// formatOf sets the format of an export by the ending of its file. A file without one,
+// such as /dev/stdout, has the format that is asked for, or CSV.
+func formatOf(file string, format *string) error {
+	ending := strings.ToLower(strings.TrimPrefix(filepath.Ext(file), "."))
+	switch {
+	case file == "-" || ending == "":
+		*format = cmp.Or(*format, "csv")
+	case ending != "csv" && ending != "parquet":
+		return fmt.Errorf("-o %s: runs are exported as .csv or .parquet, not .%s; gradlab runs list --format json writes JSON", file, ending)
+	case *format != "" && *format != ending:
+		return fmt.Errorf("-o %s is no name for --format %s; leave one of them out", file, *format)
+	default:
+		*format = ending
+	}
+	return nil
 }
 
 // goalOf reads a flag --target; none: there is none.

@@ -268,13 +268,17 @@ func TestHomeAndHelp(t *testing.T) {
 			}
 		}
 	}
-	for name, want := range map[string]string{"topk": "keep=0.01", "eval_every": "A key", "quickstart": "A recipe", "run": "Usage:", "runs list": "Usage:", "asp": "policies"} {
+	for name, want := range map[string]string{"topk": "keep=0.01", "eval_every": "A key", "quickstart": "A recipe", "run": "Usage:", "runs list": "Usage:", "asp": "policies", "policies": "ssp"} {
 		if p := program.Finish(t, 0, append([]string{"help"}, strings.Fields(name)...)...); !strings.Contains(p.Out.String(), want) {
 			t.Errorf("help %s\n%s", name, p.Says())
 		}
 	}
 	for args, want := range map[string]string{
 		"help topkk":            `did you mean "topk"`,
+		"help diloco":           "mode=localsgd(h=100,lr=0.7) outer=nesterov",
+		"help FedAvg":           "mode=localsgd(h=8)",
+		"help demo":             "codec=feedback(dct(",
+		"help sparta":           "no mode; nearest is",
 		"rnu":                   `did you mean "run"`,
 		"run quickstart --quik": "did you mean --quick?",
 	} {

@@ -19,32 +19,27 @@ import (
 	"github.com/gradlab/gradlab/sgd/registry"
 )
 
-// Settings are what a person gives once and not with every command: a file of their own,
-// and variables of the environment. The command line is above variables, these above the
-// recipe, the recipe above the file, and the file above defaults; of flags, which recipes
-// do not have, the same. gradlab help settings says it to users.
+// Settings are flags that a person gives once and not with every command: in a file of their
+// own, and in variables of the environment. The command line is above variables, these above
+// the file, and that above defaults. gradlab help settings says it to users.
 
 // settingsVariable names the file; set to nothing, there is none.
 const settingsVariable = "GRADLAB_CONFIG"
 
-// variablePrefix is how variables of flags and of keys begin.
+// variablePrefix is how variables of flags begin.
 const variablePrefix = "GRADLAB"
 
 // dotted is how a path of the file becomes a variable: run.out is GRADLAB_RUN_OUT.
 var dotted = strings.NewReplacer(".", "_", "-", "_")
 
-// variable is the variable of a path: that of a flag, or of a key behind "keys.".
+// variable is the variable of a flag, by its path.
 func variable(path string) string {
 	return variablePrefix + "_" + strings.ToUpper(dotted.Replace(path))
 }
 
-// older are variables that were there before all flags had one.
-var older = map[string]string{"data-dir": "GRADLAB_DATA", "cache-dir": "GRADLAB_CACHE"}
-
 // settings are the file and the environment.
 type settings struct {
 	file  string         // "": there is none
-	keys  *config.Recipe // of the file; nil: none
 	lines map[string]int // of flags in the file, by path
 }
 
@@ -55,9 +50,6 @@ func newViper() *viper.Viper {
 	v.SetEnvPrefix(variablePrefix)
 	v.SetEnvKeyReplacer(dotted)
 	v.AutomaticEnv()
-	for path, old := range older {
-		_ = v.BindEnv(path, variable(path), old)
-	}
 	return v
 }
 
@@ -82,7 +74,7 @@ func readSettings(v *viper.Viper) (s settings, err error) {
 		return s, fmt.Errorf("%s: %w", settingsVariable, err)
 	}
 	s.file = file
-	if s.keys, s.lines, err = config.ReadSettings(file, b); err != nil {
+	if s.lines, err = config.ReadSettings(file, b); err != nil {
 		return s, err
 	}
 	return s, v.ReadConfig(bytes.NewReader(b))
@@ -147,10 +139,8 @@ func (e *env) setFlag(cmd *cobra.Command, f *pflag.Flag, path string) error {
 
 // saidBy is where a flag's value stands: a variable, or a line of the file.
 func (e *env) saidBy(path string) string {
-	for _, name := range []string{variable(path), older[path]} {
-		if _, ok := os.LookupEnv(name); ok && name != "" {
-			return name
-		}
+	if _, ok := os.LookupEnv(variable(path)); ok {
+		return variable(path)
 	}
 	return fmt.Sprintf("%s:%d", e.settings.file, e.settings.lines[path])
 }
@@ -228,51 +218,4 @@ func nearestVariable[V any](name string, from map[string]V, step string) string 
 		return fmt.Sprintf("did you mean %s? %s", strings.ToUpper(n), step)
 	}
 	return step
-}
-
-// recipe reads a recipe, laid over the keys of the settings' file, and gives overrides
-// with those of the environment before them. A file config.yaml is the record of a run,
-// which is made again as it was, so settings leave it alone.
-func (e *env) recipe(name string, typed []string) (*config.Recipe, []string, error) {
-	recipe, err := config.LoadRecipe(name)
-	if err != nil || filepath.Base(name) == "config.yaml" {
-		return recipe, typed, err
-	}
-	over, err := environKeys()
-	if err != nil {
-		return nil, nil, err
-	}
-	if len(over) > 0 {
-		fmt.Fprintf(e.err, "keys from the environment: %s\n", strings.Join(over, " "))
-	}
-	if e.settings.keys != nil {
-		fmt.Fprintf(e.err, "keys from %s, where the recipe has none: %s\n", e.settings.file, strings.Join(e.settings.keys.Said(), " "))
-		recipe.LayOver(e.settings.keys)
-	}
-	return recipe, append(over, typed...), nil
-}
-
-// environKeys are the keys of runs in the environment, as overrides.
-func environKeys() (over []string, err error) {
-	names := map[string]string{}
-	for _, k := range config.Keys() {
-		names[variable("keys."+k.Name)] = k.Name
-	}
-	var errs []error
-	for _, name := range variables(variable("keys.")) {
-		key, ok := names[name]
-		if !ok {
-			errs = append(errs, fmt.Errorf("%s: there is no such key: %s", name, nearestVariable(name, names, "gradlab list keys lists them")))
-			continue
-		}
-		if os.Getenv(name) == "" {
-			continue
-		}
-		o := key + "=" + os.Getenv(name)
-		if err := config.CheckOverride(name, o); err != nil {
-			errs = append(errs, err)
-		}
-		over = append(over, o)
-	}
-	return over, errors.Join(errs...)
 }

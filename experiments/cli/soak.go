@@ -150,7 +150,7 @@ func (e *env) soak(cmd *cobra.Command, o soakOptions) error {
 	defer done()
 	var display *progress.Display
 	if !o.quiet {
-		display = progress.New(e.err)
+		display = progress.New(e.screen)
 		defer display.Close()
 	}
 	began := time.Now()

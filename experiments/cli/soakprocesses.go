@@ -74,7 +74,7 @@ func (e *env) soakProcesses(cmd *cobra.Command, o soakOptions) error {
 	defer os.RemoveAll(dir)
 	var display *progress.Display
 	if !o.quiet {
-		display = progress.New(e.err)
+		display = progress.New(e.screen)
 		defer display.Close()
 	}
 	began, failed := time.Now(), 0

@@ -151,11 +151,11 @@ func shareOf(text string, getenv func(string) string) (i, n int, err error) {
 
 // sweep makes the jobs of a sweep, or says what they would take.
 func (e *env) sweep(cmd *cobra.Command, args []string, o sweepFlags) error {
-	recipe, over, err := e.recipe(args[0], args[1:])
+	recipe, err := config.LoadRecipe(args[0])
 	if err != nil {
 		return usageError{err}
 	}
-	jobs, err := o.jobs(cmd, recipe, over)
+	jobs, err := o.jobs(cmd, recipe, args[1:])
 	if err != nil {
 		return usageError{err}
 	}
@@ -166,7 +166,7 @@ func (e *env) sweep(cmd *cobra.Command, args []string, o sweepFlags) error {
 	places := e.places()
 	var display *progress.Display
 	if !o.quiet {
-		display = progress.New(e.err)
+		display = progress.New(e.screen)
 		defer display.Close()
 	}
 	exe, err := os.Executable()
@@ -204,7 +204,7 @@ func (e *env) sweepJobCommand() *cobra.Command {
 		Use: "sweep-job", Hidden: true, Short: "One job of a sweep, read from the input",
 		Args: cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
-			return sweep.Serve(cmd.Context(), os.Stdin, e.out, e.stop.Load, experiments.Options{Places: e.places(), Join: e.joiner()})
+			return sweep.Serve(cmd.Context(), os.Stdin, e.raw, e.stop.Load, experiments.Options{Places: e.places(), Join: e.joiner()})
 		},
 	}
 }

@@ -9,6 +9,9 @@ import (
 
 // width is the columns of the terminal that w is, 0 if it is none.
 func width(w io.Writer) int {
+	if p, ok := w.(interface{ Unwrap() io.Writer }); ok {
+		w = p.Unwrap()
+	}
 	f, ok := w.(*os.File)
 	if !ok {
 		return 0

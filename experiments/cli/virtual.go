@@ -71,8 +71,8 @@ cluster or transport only what it says of the network counts.`,
 				}
 				return nil
 			}
-			if o.Env, o.Stdout, o.Stderr = os.Environ(), e.out, e.err; asJSON {
-				o.Stdout = e.err
+			if o.Env, o.Stdout, o.Stderr = os.Environ(), e.raw, e.screen; asJSON {
+				o.Stdout = e.screen
 			}
 			if record != "" {
 				f, err := os.OpenFile(record, os.O_CREATE|os.O_TRUNC|os.O_WRONLY, 0o600)

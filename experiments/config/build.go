@@ -208,7 +208,7 @@ func (c Config) modelSpec() (nn.Spec, error) {
 
 // Places holds the folders data are looked for in.
 type Places struct {
-	Dir   string // --data-dir or GRADLAB_DATA
+	Dir   string // --data-dir or GRADLAB_DATA_DIR
 	Cache string // the user's cache; "": the default
 	Shelf *Shelf // data sets opened before; nil: none
 

@@ -3,6 +3,8 @@ package config
 import (
 	"errors"
 	"fmt"
+	"maps"
+	"slices"
 	"strings"
 
 	"github.com/gradlab/gradlab/sgd/registry"
@@ -74,6 +76,7 @@ var valueHints = map[string][]hint{
 		{"signsgd sign_sgd majority", "", "codec=vote"},
 		{"ef error_feedback efsgd", "", "codec=feedback(topk(keep=0.01))"},
 		{"random_k randk rand_k", "", "codec=randomk(keep=0.01)"},
+		{"demo decoupled_momentum", "", "codec=feedback(dct(topk(keep=0.0078125,chunk=4096)),decay=0.999) device.codec=free"},
 		{"lowrank low_rank", "", "codec=feedback(powersgd(rank=4))"},
 		{"k ratio density sparsity fraction frac compression_ratio percent", "the share that is kept is keep", "codec=topk(keep=0.01)"},
 		{"error_feedback memory residual", "", "codec=feedback(topk(keep=0.01))"},
@@ -112,7 +115,11 @@ var valueHints = map[string][]hint{
 	"mode": {
 		{"none sync allreduce all_reduce ddp horovod collective", "", "mode=reduce"},
 		{"ps parameter_server param_server servers async asgd", "asynchronous or not is the policy's", "mode=server policy=asp"},
-		{"fedavg local local_sgd diloco", "", "mode=localsgd(h=8) codec=raw"},
+		{"fedavg local local_sgd periodic_averaging", "", "mode=localsgd(h=8) codec=raw"},
+		{"post_local post_local_sgd", "", "mode=localsgd(h=8,start=100) codec=raw"},
+		{"slowmo", "it is local steps with an outer rule that has momentum", "mode=localsgd(h=8,by_rate=true) outer=momentum codec=raw"},
+		{"diloco streaming_diloco", "it is local steps of Adam with an outer rule", "mode=localsgd(h=100,lr=0.7) outer=nesterov optimizer=adam codec=raw"},
+		{"sparta", "it averages a random share of the parameters, for which there is no mode; nearest is a random share of pseudo-gradients", "mode=localsgd(h=8) codec=randomk(keep=0.01)"},
 		{"gossip decentralized decentralised d_psgd", "", "mode=dpsgd graph=ring codec=raw"},
 		{"allgather all_gather", "", "mode=gather"},
 		{"steps local_steps k sync_every", "the steps between two exchanges are h", "mode=localsgd(h=8) codec=raw"},
@@ -160,6 +167,20 @@ func find(hints []hint, s string) string {
 // learning rate is the schedule's: schedule=constant(lr=0.1)". Of other words it
 // says nothing.
 func Hint(s string) string { return find(keyHints, s) }
+
+// Meaning is Hint for words that are taken for keys or for names of parts, such as methods
+// of papers.
+func Meaning(s string) string {
+	if h := Hint(s); h != "" {
+		return h
+	}
+	for _, kind := range slices.Sorted(maps.Keys(valueHints)) {
+		if h := find(valueHints[kind], s); h != "" {
+			return h
+		}
+	}
+	return ""
+}
 
 // hinted adds to an error about spec text what to type instead, if that is known.
 func hinted(err error) error {

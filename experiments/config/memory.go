@@ -54,7 +54,8 @@ func (c Config) fits(j *train.Job, at Places) error {
 func gigabytes(n float64) string { return fmt.Sprintf("%.3g GB", n/1e9) }
 
 // memoryIn is the memory of the machine whose root is given, in bytes, or what the
-// control group of this process is granted of it, if that is less; 0: not known.
+// control group or the limits (ulimit -v, -d) of this process grant of it, if that is less;
+// 0: not known.
 func memoryIn(root fs.FS) (bytes int64) {
 	least := func(n int64) {
 		if n > 0 && (bytes == 0 || n < bytes) {
@@ -66,6 +67,16 @@ func memoryIn(root fs.FS) (bytes int64) {
 			if f := strings.Fields(line); len(f) == 3 && f[0] == "MemTotal:" && f[2] == "kB" {
 				n, _ := strconv.ParseInt(f[1], 10, 64)
 				least(n << 10)
+			}
+		}
+	}
+	limits, _ := fs.ReadFile(root, "proc/self/limits")
+	for line := range strings.Lines(string(limits)) {
+		for _, name := range []string{"Max address space", "Max data size"} {
+			if rest, ok := strings.CutPrefix(line, name); ok {
+				soft, _, _ := strings.Cut(strings.TrimSpace(rest), " ")
+				n, _ := strconv.ParseInt(soft, 10, 64) // "unlimited" is none
+				least(n)
 			}
 		}
 	}

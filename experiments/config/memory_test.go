@@ -59,6 +59,9 @@ func TestF26ControlGroups(t *testing.T) {
 	}{
 		"nothing known": {fstest.MapFS{}, 0},
 		"no group":      {fstest.MapFS{"proc/meminfo": machine}, 24000000 << 10},
+		"ulimit -v":     {fstest.MapFS{"proc/meminfo": machine, "proc/self/limits": file("Limit                     Soft Limit           Hard Limit           Units     \nMax data size             unlimited            unlimited            bytes     \nMax address space         2147483648           unlimited            bytes     \n")}, 2 << 30},
+		"ulimit -d":     {fstest.MapFS{"proc/meminfo": machine, "proc/self/limits": file("Max data size             1073741824           1073741824           bytes     \nMax address space         unlimited            unlimited            bytes     \n")}, 1 << 30},
+		"no limits":     {fstest.MapFS{"proc/meminfo": machine, "proc/self/limits": file("Max data size             unlimited            unlimited            bytes     \nMax address space         unlimited            unlimited            bytes     \n")}, 24000000 << 10},
 		"version 2":     {fstest.MapFS{"proc/meminfo": machine, "proc/self/cgroup": file("0::/job/run\n"), "sys/fs/cgroup/job/run/memory.max": file("67108864\n")}, 64 << 20},
 		"version 2, above": {fstest.MapFS{"proc/meminfo": machine, "proc/self/cgroup": file("0::/job/run\n"),
 			"sys/fs/cgroup/job/run/memory.max": file("max\n"), "sys/fs/cgroup/job/memory.max": file("1048576\n")}, 1 << 20},

@@ -1,7 +1,6 @@
 package config
 
 import (
-	"bytes"
 	"embed"
 	"errors"
 	"fmt"
@@ -11,7 +10,6 @@ import (
 	"sort"
 	"strings"
 
-	"github.com/spf13/viper"
 	"go.yaml.in/yaml/v3"
 
 	"github.com/gradlab/gradlab/experiments/hardware"
@@ -234,8 +232,7 @@ func (r *Recipe) readVariants(file string, v *yaml.Node) (errs []error) {
 }
 
 // assignments reads a mapping of keys. Nested mappings spell dotted keys:
-// device: {flops: 1e11} is device.flops. Viper resolves them; the node tree
-// gives line numbers.
+// device: {flops: 1e11} is device.flops.
 func assignments(file string, n *yaml.Node) ([]assignment, []error) {
 	if n.Kind != yaml.MappingNode {
 		return nil, []error{fmt.Errorf("%s:%d: want keys and values", file, n.Line)}
@@ -245,57 +242,47 @@ func assignments(file string, n *yaml.Node) ([]assignment, []error) {
 	}
 	var errs []error
 	lines := map[string]int{}
-	order := []string{}
-	walkKeys(n, "", func(key string, line int) {
+	var out []assignment
+	walkKeys(n, "", func(key string, line int, value *yaml.Node) {
+		where := fmt.Sprintf("%s:%d", file, line)
 		if first, dup := lines[key]; dup {
-			errs = append(errs, fmt.Errorf("%s:%d: key %q is given twice, first in line %d", file, line, key, first))
+			errs = append(errs, fmt.Errorf("%s: key %q is given twice, first in line %d", where, key, first))
 			return
 		}
-		order = append(order, key)
 		lines[key] = line
-	})
-	if len(errs) > 0 {
-		return nil, errs
-	}
-	b, err := yaml.Marshal(n)
-	if err != nil {
-		return nil, []error{fmt.Errorf("%s:%d: %w", file, n.Line, err)}
-	}
-	v := viper.New()
-	v.SetConfigType("yaml")
-	if err := v.ReadConfig(bytes.NewReader(b)); err != nil {
-		return nil, []error{fmt.Errorf("%s:%d: %w", file, n.Line, err)}
-	}
-	var out []assignment
-	for _, key := range order {
-		where := fmt.Sprintf("%s:%d", file, lines[key])
+		var x any
+		if err := value.Decode(&x); err != nil {
+			errs = append(errs, fmt.Errorf("%s: key %q: %w", where, key, err))
+			return
+		}
 		var values []string
-		switch x := v.Get(key).(type) {
+		switch x := x.(type) {
 		case []any:
 			for _, e := range x {
 				values = append(values, fmt.Sprint(e))
 			}
 			if len(x) == 0 {
 				errs = append(errs, fmt.Errorf("%s: key %q has an empty list", where, key))
-				continue
+				return
 			}
 		case nil:
 			errs = append(errs, fmt.Errorf("%s: key %q has no value", where, key))
-			continue
+			return
 		default:
 			values = []string{fmt.Sprint(x)}
 		}
 		a := assignment{key, values, where}
 		if err := a.check(); err != nil {
 			errs = append(errs, err)
-			continue
+			return
 		}
 		out = append(out, a)
-	}
+	})
 	return out, errs
 }
 
-func walkKeys(n *yaml.Node, prefix string, f func(key string, line int)) {
+// walkKeys calls f for every key of a mapping and of those in it, by its path in points.
+func walkKeys(n *yaml.Node, prefix string, f func(key string, line int, value *yaml.Node)) {
 	for i := 0; i+1 < len(n.Content); i += 2 {
 		k, v := n.Content[i], n.Content[i+1]
 		key := strings.ToLower(prefix + k.Value)
@@ -303,7 +290,7 @@ func walkKeys(n *yaml.Node, prefix string, f func(key string, line int)) {
 			walkKeys(v, key+".", f)
 			continue
 		}
-		f(key, k.Line)
+		f(key, k.Line, v)
 	}
 }
 

@@ -229,19 +229,25 @@ func floats(args []string, form string, least, most int) ([]float64, error) {
 		if err != nil || math.IsNaN(x) || math.IsInf(x, 0) {
 			return nil, fmt.Errorf("want %s with numbers, not %q", form, a)
 		}
+		if math.Abs(x) > 1<<53 && strings.Trim(a, "+-0123456789") == "" {
+			return nil, fmt.Errorf("want %s with numbers; of whole ones above 2^53, such as %s, some cannot be told apart: list the values", form, a)
+		}
 		out = append(out, x)
 	}
 	return out, nil
 }
 
-// spaced writes n numbers, without the noise of their last digits.
+// spaced writes n numbers, without the noise of their last digits. Whole ones have none.
 func spaced(n float64, at func(i float64) float64) ([]string, error) {
 	if n > maxValues {
 		return nil, fmt.Errorf("more than %d values", maxValues)
 	}
 	var out []string
 	for i := range int(n) {
-		x, _ := strconv.ParseFloat(strconv.FormatFloat(at(float64(i)), 'g', 12, 64), 64)
+		x := at(float64(i))
+		if x != math.Trunc(x) || math.Abs(x) > 1<<53 {
+			x, _ = strconv.ParseFloat(strconv.FormatFloat(x, 'g', 12, 64), 64)
+		}
 		out = append(out, strconv.FormatFloat(x, 'f', -1, 64))
 	}
 	return out, nil

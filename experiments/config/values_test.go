@@ -21,17 +21,19 @@ import (
 func TestValues(t *testing.T) {
 	t.Parallel()
 	for text, want := range map[string]string{
-		"raw,topk(keep=0.01,index=rice)": "raw topk(keep=0.01,index=rice)",
-		"range(1,4)":                     "1 2 3 4",
-		"range(0,1,0.25)":                "0 0.25 0.5 0.75 1",
-		"range(0,0.3,0.1)":               "0 0.1 0.2 0.3",
-		"double(1,16),24":                "1 2 4 8 16 24",
-		"double(3,13)":                   "3 6 12",
-		"log(1e-4,0.1,4)":                "0.0001 0.001 0.01 0.1",
-		"choice(a,b(c=1,d=2)),e":         "a b(c=1,d=2) e",
-		"cosine(lr=0.05)":                "cosine(lr=0.05)",
-		"lin(0,1,5)":                     "0 0.25 0.5 0.75 1",
-		"lin(3,1,3)":                     "3 2 1",
+		"raw,topk(keep=0.01,index=rice)":           "raw topk(keep=0.01,index=rice)",
+		"range(1,4)":                               "1 2 3 4",
+		"range(9007199254740990,9007199254740992)": "9007199254740990 9007199254740991 9007199254740992",
+		"lin(1234567890123,1234567890125,3)":       "1234567890123 1234567890124 1234567890125",
+		"range(0,1,0.25)":                          "0 0.25 0.5 0.75 1",
+		"range(0,0.3,0.1)":                         "0 0.1 0.2 0.3",
+		"double(1,16),24":                          "1 2 4 8 16 24",
+		"double(3,13)":                             "3 6 12",
+		"log(1e-4,0.1,4)":                          "0.0001 0.001 0.01 0.1",
+		"choice(a,b(c=1,d=2)),e":                   "a b(c=1,d=2) e",
+		"cosine(lr=0.05)":                          "cosine(lr=0.05)",
+		"lin(0,1,5)":                               "0 0.25 0.5 0.75 1",
+		"lin(3,1,3)":                               "3 2 1",
 
 		// inside spec text
 		"constant(lr=log(1e-3,1,4))":                        "constant(lr=0.001) constant(lr=0.01) constant(lr=0.1) constant(lr=1)",
@@ -57,7 +59,7 @@ func TestValues(t *testing.T) {
 			t.Errorf("%s: %v, %v", text, got, err)
 		}
 	}
-	for _, text := range []string{"", "raw,", "range(4,1)", "range(1)", "range(1,2,0)", "range(1,x)", "double(0,4)", "log(1,10,1)", "log(1,10,2.5)", "range(0,1e9)", "range(0,NaN)",
+	for _, text := range []string{"", "raw,", "range(4,1)", "range(1)", "range(1,2,0)", "range(1,x)", "double(0,4)", "log(1,10,1)", "log(1,10,2.5)", "range(0,1e9)", "range(0,NaN)", "range(9007199254740993,9007199254740995)",
 		"a(x=log(1,2))", "a(x=lin(1,1,3))", "a(x=lin(1,2,1))", "a(x=choice())", "a(x=choice(1,))", `a(x="b)`, "a(x=range(1,2", "a(x=range(1,9999),y=range(1,9999))"} {
 		if got, err := Values(text); err == nil {
 			t.Errorf("%s: %v", text, got)

@@ -3,12 +3,15 @@ package figure
 import (
 	"fmt"
 	"io"
+	"regexp"
 	"slices"
 	"strings"
 	"unicode/utf8"
 
 	"github.com/jedib0t/go-pretty/v6/table"
 	"github.com/jedib0t/go-pretty/v6/text"
+
+	"github.com/gradlab/gradlab/internal/regular"
 )
 
 // Table is rows of text, with what it takes to fit them to a terminal. As JSON it
@@ -47,11 +50,12 @@ func (t Table) Write(w io.Writer, style string, width int) error {
 		if style == "markdown" {
 			end = ":\n\n"
 		}
-		if _, err := io.WriteString(w, t.Title+end); err != nil {
+		if _, err := io.WriteString(w, Cell(style, t.Title)+end); err != nil {
 			return err
 		}
 		t.Title = ""
 	}
+	t = t.shown(style)
 	left := ""
 	if style == "box" && width > 0 {
 		if folds := t.fold(width); len(folds) > 1 {
@@ -72,6 +76,51 @@ func (t Table) Write(w io.Writer, style string, width int) error {
 		_, err = fmt.Fprintf(w, "not shown: %s\n", left)
 	}
 	return err
+}
+
+// Cell is a text of others as it stands in a style of table: graphic characters, at most
+// 4 KiB a line; in markdown without HTML and pictures, in CSV nothing that a spreadsheet
+// computes.
+func Cell(style, text string) string {
+	switch text = regular.Shown(text); style {
+	case "markdown":
+		return html.ReplaceAllString(strings.ReplaceAll(text, "![", `!\[`), "&lt;$1")
+	case "csv":
+		return Uncomputed(text)
+	}
+	return text
+}
+
+// Uncomputed is a text that a spreadsheet takes for no formula: one that looks like a
+// formula has an apostrophe before it, as spreadsheets write it.
+func Uncomputed(text string) string {
+	if computes.MatchString(text) && !amount.MatchString(text) {
+		return "'" + text
+	}
+	return text
+}
+
+var (
+	html     = regexp.MustCompile(`<([A-Za-z/!?])`)
+	computes = regexp.MustCompile("^[=+\\-@\t\r]")
+	amount   = regexp.MustCompile(`^[+-]?[\d., ]+(e[+-]?\d+)?[ %×]*$`)
+)
+
+// shown is the table with its cells as they stand in a style.
+func (t Table) shown(style string) Table {
+	cells := func(row []string) []string {
+		out := make([]string, len(row))
+		for i, c := range row {
+			out[i] = Cell(style, c)
+		}
+		return out
+	}
+	rows := t.Rows
+	t.Header, t.Rows = cells(t.Header), make([][]string, len(rows))
+	for i, r := range rows {
+		t.Rows[i] = cells(r)
+	}
+	return t
 }
 
 // text is the table in a style, without the last end of line.

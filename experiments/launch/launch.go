@@ -5,12 +5,18 @@ package launch
 import (
 	"bytes"
 	"embed"
-	"encoding/json"
 	"fmt"
 	"regexp"
+	"slices"
 	"strings"
 	"text/template"
 	"time"
+	"unicode"
+	"unicode/utf8"
+
+	"go.yaml.in/yaml/v3"
+
+	"github.com/gradlab/gradlab/internal/regular"
 )
 
 // Job is what is to be started, and how, whichever scheduler does it.
@@ -130,7 +136,7 @@ func Quote(word string) string {
 }
 
 // newline is a word of a command line that has it broken there.
-const newline = "\n"
+const newline = "\x00"
 
 // line is a command line of a shell, broken where its words say so and at its flags where
 // it is long.
@@ -176,22 +182,73 @@ func Named(text string) string {
 var files embed.FS
 
 var templates = template.Must(template.New("").Funcs(template.FuncMap{
-	"sh":   Quote,
-	"line": line,
-	"json": asJSON,
+	"line":    line,
+	"comment": regular.Line,
+	"yaml":    asYAML,
+	"entry":   asEntry,
 	"indent": func(n int, s string) string {
 		by := strings.Repeat(" ", n)
 		return by + strings.ReplaceAll(strings.TrimSpace(s), "\n", "\n"+by)
 	},
 }).ParseFS(files, "templates/*"))
 
-// asJSON is how the manifests write texts and lists: JSON is YAML.
-func asJSON(v any) (string, error) {
+// asYAML writes a text, or a list of texts, on one line. Texts are in double quotes unless
+// they are plain in every version of YAML.
+func asYAML(v any) (string, error) {
+	switch v := v.(type) {
+	case string:
+		return encode(scalar(v))
+	case []string:
+		list := &yaml.Node{Kind: yaml.SequenceNode, Style: yaml.FlowStyle}
+		for _, text := range v {
+			n := scalar(text)
+			n.Style = yaml.DoubleQuotedStyle
+			list.Content = append(list.Content, n)
+		}
+		return encode(list)
+	}
+	return "", fmt.Errorf("launch: a %T in a manifest", v)
+}
+
+// asEntry writes a key and its text, as lines where all their characters can stand there.
+func asEntry(key, text string) (string, error) {
+	n := scalar(text)
+	if !strings.ContainsFunc(text, func(r rune) bool { return r != '\n' && !unicode.IsGraphic(r) }) {
+		n.Style = yaml.LiteralStyle
+	}
+	return encode(&yaml.Node{Kind: yaml.MappingNode, Content: []*yaml.Node{scalar(key), n}})
+}
+
+// plainly matches texts that no reader of YAML takes for a number, a bool, null or a date.
+var plainly = regexp.MustCompile(`^[a-z][a-z0-9.-]*$`)
+
+func scalar(text string) *yaml.Node {
+	n := &yaml.Node{Kind: yaml.ScalarNode, Tag: "!!str", Value: text, Style: yaml.DoubleQuotedStyle}
+	var read yaml.Node
+	if plainly.MatchString(text) && yaml.Unmarshal([]byte(text), &read) == nil && read.Content[0].Tag == "!!str" && !slices.Contains([]string{"y", "n", "yes", "no", "on", "off"}, text) {
+		n.Style = 0
+	}
+	return n
+}
+
+func encode(n *yaml.Node) (string, error) {
 	var b bytes.Buffer
-	e := json.NewEncoder(&b)
-	e.SetEscapeHTML(false) // topk(keep=0.01)<… stays readable
-	err := e.Encode(v)
-	return strings.TrimSpace(b.String()), err
+	e := yaml.NewEncoder(&b)
+	e.SetIndent(2)
+	if err := e.Encode(n); err != nil {
+		return "", err
+	}
+	return strings.TrimSuffix(b.String(), "\n"), e.Close()
+}
+
+// check refuses what no job can hold.
+func (j *Job) check(more ...string) error {
+	for _, text := range slices.Concat([]string{j.Line, j.Program, j.Recipe, j.Out, j.DataDir}, j.Keys, j.Flags, more) {
+		if strings.Contains(text, "\x00") || !utf8.ValidString(text) {
+			return fmt.Errorf("%q is no text in UTF-8, and no job can hold it", text)
+		}
+	}
+	return nil
 }
 
 func fill(name string, v any) ([]byte, error) {
@@ -205,6 +262,14 @@ func fill(name string, v any) ([]byte, error) {
 // Slurm writes a script for sbatch. A run is a step of a task a rank; a sweep is an
 // array of jobs.
 func (j *Job) Slurm(s Slurm) ([]byte, error) {
+	if err := j.check(s.Options...); err != nil {
+		return nil, err
+	}
+	for _, o := range s.Options { // each is a line of comment, which sbatch reads
+		if strings.HasPrefix(o, "-") || strings.ContainsFunc(o, func(r rune) bool { return !unicode.IsGraphic(r) }) {
+			return nil, fmt.Errorf("--sbatch %q: want an option of sbatch without its dashes and control characters, such as time=08:00:00", o)
+		}
+	}
 	return fill("slurm.sh", struct {
 		*Job
 		Slurm
@@ -217,6 +282,9 @@ func (j *Job) Slurm(s Slurm) ([]byte, error) {
 func (j *Job) MPI(m MPI) ([]byte, error) {
 	if j.Shares > 0 {
 		return nil, fmt.Errorf("mpirun starts the ranks of one run; a sweep needs none of it: gradlab sweep … --shard i/n on each host")
+	}
+	if err := j.check(slices.Concat(m.Hosts, m.Options)...); err != nil {
+		return nil, err
 	}
 	words := []string{"mpirun", "-n", fmt.Sprint(j.Ranks())}
 	var more []string
@@ -247,6 +315,9 @@ const Port = 29500
 func (j *Job) Kubernetes(k Kubernetes) ([]byte, error) {
 	if k.Image == "" {
 		return nil, fmt.Errorf("a manifest names the image in which gradlab is; build one from examples/launch/Dockerfile")
+	}
+	if err := j.check(k.Image, k.Namespace, k.Claim, k.Memory, k.Text, k.Token); err != nil {
+		return nil, err
 	}
 	at := *j
 	at.Out, at.DataDir = "/gradlab/runs", ""

@@ -113,7 +113,7 @@ func (c *Client) experiment(ctx context.Context, name string) (id string, err er
 	}
 	err = c.call(ctx, http.MethodGet, "experiments/get-by-name?experiment_name="+url.QueryEscape(name), nil, &found)
 	if err == nil {
-		return found.Experiment.ID, nil
+		return c.known(found.Experiment.ID, "experiments/get-by-name", "an experiment_id")
 	}
 	var e *Error
 	if !errors.As(err, &e) || e.Code != "RESOURCE_DOES_NOT_EXIST" {
@@ -122,8 +122,18 @@ func (c *Client) experiment(ctx context.Context, name string) (id string, err er
 	var made struct {
 		ID string `json:"experiment_id"`
 	}
-	err = c.call(ctx, http.MethodPost, "experiments/create", map[string]any{"name": name}, &made)
-	return made.ID, err
+	if err = c.call(ctx, http.MethodPost, "experiments/create", map[string]any{"name": name}, &made); err != nil {
+		return "", err
+	}
+	return c.known(made.ID, "experiments/create", "an experiment_id")
+}
+
+// known refuses an answer without an id: whatever is sent there is kept by nobody.
+func (c *Client) known(id, path, what string) (string, error) {
+	if id == "" {
+		return "", fmt.Errorf("%s does not answer as an MLflow server does: the answer to %s has not %s", c.URL, path, what)
+	}
+	return id, nil
 }
 
 // info is what the server keeps of a run beside its data.
@@ -146,6 +156,9 @@ func (c *Client) withTag(ctx context.Context, experiment, tag, value string) ([]
 	}, &found)
 	var out []info
 	for _, r := range found.Runs {
+		if _, bad := c.known(r.Info.ID, "runs/search", "a run_id of each run"); err == nil {
+			err = bad
+		}
 		out = append(out, r.Info)
 	}
 	return out, err

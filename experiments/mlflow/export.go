@@ -14,6 +14,7 @@ import (
 
 	"github.com/gradlab/gradlab/experiments/config"
 	"github.com/gradlab/gradlab/experiments/store"
+	"github.com/gradlab/gradlab/sgd/train"
 )
 
 // tag names what tells a run apart: its configuration and when it began.
@@ -110,7 +111,10 @@ func (c *Client) parent(ctx context.Context, experiment, group string, children 
 		if err != nil {
 			return err
 		}
-		at = made.Run.Info
+		if at = made.Run.Info; at.ID == "" {
+			_, err := c.known("", "runs/create", "a run_id")
+			return err
+		}
 		for _, p := range paramsOf(first) {
 			if p.Key != "seed" {
 				params = append(params, p)
@@ -200,6 +204,9 @@ func (c *Client) export(ctx context.Context, experiment string, run *store.Run) 
 		"experiment_id": id, "run_name": name, "start_time": run.Started.UnixMilli(), "tags": tagsOf(run, key),
 	}, &made)
 	at := made.Run.Info
+	if err == nil {
+		_, err = c.known(at.ID, "runs/create", "a run_id")
+	}
 	if err == nil {
 		err = c.log(ctx, at.ID, paramsOf(run), metrics)
 	}
@@ -327,7 +334,7 @@ func resultOf(run *store.Run) (out []metric) {
 	return out
 }
 
-func finite(x float64) bool { return !math.IsNaN(x) && !math.IsInf(x, 0) }
+func finite(x float64) bool { return !math.IsNaN(x) && !math.IsInf(x, 0) && !train.Diverged(x) }
 
 // instant is when a run was so many seconds old by the net's clock, in milliseconds:
 // relative time on the server is virtual where the run's is.

@@ -399,8 +399,19 @@ func TestLongRuns(t *testing.T) {
 func TestAddressesThatAreNone(t *testing.T) {
 	other := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { fmt.Fprint(w, "<html>") }))
 	defer other.Close()
+	empty := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { fmt.Fprint(w, "{}") }))
+	defer empty.Close()
+	forgetful := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		if strings.HasSuffix(r.URL.Path, "get-by-name") {
+			fmt.Fprint(w, `{"experiment":{"experiment_id":"1"}}`)
+			return
+		}
+		fmt.Fprint(w, "{}")
+	}))
+	defer forgetful.Close()
 	for address, want := range map[string]string{
 		"": "no address", "localhost:5000": "no address", "file:///tmp": "no address", other.URL: "does not answer as an MLflow server",
+		empty.URL: "has not an experiment_id", forgetful.URL: "has not a run_id",
 	} {
 		if _, err := (&Client{URL: address}).Export(context.Background(), "x", runs(t)[0]); err == nil || !strings.Contains(err.Error(), want) {
 			t.Errorf("%q: %v", address, err)

@@ -5,6 +5,8 @@ import (
 	"math"
 	"strconv"
 	"time"
+
+	"github.com/gradlab/gradlab/sgd/train"
 )
 
 // Bytes writes a number of bytes in decimal units: 12.4 MB.
@@ -21,7 +23,7 @@ func Bytes(n uint64) string {
 	return fmt.Sprintf("%.1f EB", v/1000)
 }
 
-// Seconds writes a duration with two or three digits: 420ms, 4.2s, 1m06s,
+// Seconds writes a duration with two or three digits: 420ms, 1.5ms, 4.2s, 1m06s,
 // 2h05m, 3d04h.
 func Seconds(s float64) string {
 	switch {
@@ -36,8 +38,12 @@ func Seconds(s float64) string {
 		switch {
 		case d < time.Microsecond:
 			return d.String()
+		case s < 9.95e-6:
+			return fmt.Sprintf("%.1fµs", s*1e6)
 		case s < 0.9995e-3:
 			return fmt.Sprintf("%.0fµs", s*1e6)
+		case s < 9.95e-3:
+			return fmt.Sprintf("%.1fms", s*1e3)
 		}
 		return fmt.Sprintf("%.0fms", s*1e3)
 	case s < 9.95:
@@ -58,6 +64,9 @@ func Seconds(s float64) string {
 // Loss writes a loss with four decimals, and one that has grown beyond all bounds with
 // four digits: 0.0747, 3.209e+14.
 func Loss(v float64) string {
+	if train.Diverged(v) && !math.IsInf(v, 0) {
+		return "not finite"
+	}
 	if math.Abs(v) < 1e5 {
 		return fmt.Sprintf("%.4f", v)
 	}

@@ -281,7 +281,7 @@ func TestFormats(t *testing.T) {
 			t.Errorf("%d: %s, not %s", n, got, want)
 		}
 	}
-	for s, want := range map[float64]string{0: "0s", 5e-9: "5ns", 3e-5: "30µs", 0.0004: "400µs", 0.9999e-3: "1ms", 0.42: "420ms", 0.9999: "1.0s", 4.2: "4.2s", 9.96: "10s",
+	for s, want := range map[float64]string{0: "0s", 5e-9: "5ns", 3e-5: "30µs", 0.0004: "400µs", 0.9999e-3: "1.0ms", 0.0014955: "1.5ms", 1.6e-6: "1.6µs", 0.42: "420ms", 0.9999: "1.0s", 4.2: "4.2s", 9.96: "10s",
 		42: "42s", 59.7: "1m00s", 66: "1m06s", 3599.6: "1h00m", 7500: "2h05m", 273600: "3d04h", -66: "-1m06s", math.Inf(1): "?"} {
 		if got := Seconds(s); got != want {
 			t.Errorf("%g: %s, not %s", s, got, want)
@@ -292,7 +292,7 @@ func TestFormats(t *testing.T) {
 			t.Errorf("%g: %s, not %s", r, got, want)
 		}
 	}
-	for v, want := range map[float64]string{0.0747: "0.0747", 7.8217: "7.8217", -2: "-2.0000", 3.2089e14: "3.209e+14", math.Inf(1): "+Inf"} {
+	for v, want := range map[float64]string{0.0747: "0.0747", 7.8217: "7.8217", -2: "-2.0000", 3.2089e14: "3.209e+14", math.Inf(1): "+Inf", math.MaxFloat64: "not finite"} {
 		if got := Loss(v); got != want {
 			t.Errorf("%g: %s, not %s", v, got, want)
 		}

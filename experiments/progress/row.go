@@ -4,11 +4,12 @@ import (
 	"io"
 	"strings"
 	"time"
-	"unicode"
 	"unicode/utf8"
 
 	"github.com/vbauerster/mpb/v8"
 	"github.com/vbauerster/mpb/v8/decor"
+
+	"github.com/gradlab/gradlab/internal/regular"
 )
 
 // row is what is shown of one piece of work.
@@ -120,12 +121,7 @@ func fitted(s string, n int) string {
 	return string([]rune(s)[:n-1]) + "…"
 }
 
-// clean keeps a text on its line and control characters off the terminal.
+// clean keeps a text on its line, and all but its graphic characters off the terminal.
 func clean(s string) string {
-	return strings.Map(func(r rune) rune {
-		if unicode.IsControl(r) {
-			return ' '
-		}
-		return r
-	}, strings.TrimSpace(s))
+	return regular.Line(strings.ReplaceAll(strings.TrimSpace(s), "\n", " "))
 }

@@ -1,6 +1,7 @@
 package report
 
 import (
+	"math"
 	"strings"
 	"testing"
 
@@ -60,5 +61,22 @@ func TestByLoss(t *testing.T) {
 		t.Error("runs that are not compared alike are compared by loss")
 	} else if s := strings.Join(task.Answer(), " "); !strings.Contains(s, "all are compared by accuracy; --target 'loss<=1.9'") || strings.Contains(answer, "all are compared") {
 		t.Error(s)
+	}
+}
+
+// A seed that diverged makes a gap in a mean curve, and no peak.
+func TestDivergedSeedsMakeGaps(t *testing.T) {
+	t.Parallel()
+	c := &Config{Group: &store.Group{}}
+	for _, losses := range [][]float64{{2, 1, 0.5}, {2, math.MaxFloat64, 0.5}} {
+		tr := &Trial{}
+		for i, l := range losses {
+			tr.Curve.Progress = append(tr.Curve.Progress, train.Progress{Step: i + 1, Loss: l})
+		}
+		c.Trials = append(c.Trials, tr)
+	}
+	y := c.curve(1, func(tr *Trial) (xs, ys []float64) { return thinned(tr.Curve.Progress) }, logarithmic).Y
+	if len(y) != 3 || math.Abs(y[0]-2) > 1e-9 || !math.IsNaN(y[1]) || math.Abs(y[2]-0.5) > 1e-9 {
+		t.Errorf("%v; want 2, a gap, 0.5", y)
 	}
 }

@@ -186,7 +186,9 @@ func thinned(ps []train.Progress) (xs, ys []float64) {
 		piece := ps[at:min(at+every, len(ps))]
 		sum := 0.0
 		for _, p := range piece {
-			sum += p.Loss
+			if sum += p.Loss; train.Diverged(p.Loss) {
+				sum = math.NaN()
+			}
 		}
 		xs, ys = append(xs, float64(piece[len(piece)-1].Step)), append(ys, sum/float64(len(piece)))
 	}
@@ -222,7 +224,11 @@ func (c *Config) curve(configs int, points func(*Trial) (xs, ys []float64), by a
 		var x, y []float64
 		for k := range xs {
 			if i < len(xs[k]) {
-				x, y = append(x, xs[k][i]), append(y, by.to(ys[k][i]))
+				at := ys[k][i]
+				if train.Diverged(at) { // a gap
+					at = math.NaN()
+				}
+				x, y = append(x, xs[k][i]), append(y, by.to(at))
 			}
 		}
 		if len(y) < min(2, len(c.Trials)) {

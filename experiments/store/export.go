@@ -6,6 +6,9 @@ import (
 	"io"
 	"maps"
 	"slices"
+
+	"github.com/gradlab/gradlab/experiments/figure"
+	"github.com/gradlab/gradlab/sgd/train"
 )
 
 // Frame is a table of typed columns, to be read by other programs.
@@ -14,8 +17,8 @@ type Frame struct {
 	Rows    int
 }
 
-// Column is one column: numbers (float64), instants (time.Time), bools or text, nil
-// where a row knows nothing.
+// Column is one column: numbers (float64), whole ones and bytes (uint64), instants
+// (time.Time), bools or text, nil where a row knows nothing.
 type Column struct {
 	Name   string
 	Kind   Kind
@@ -54,10 +57,12 @@ func Export(runs []*Run, rows string) (*Frame, error) {
 	for _, f := range about {
 		t.Columns = append(t.Columns, Column{Name: f.Name, Kind: f.Kind})
 	}
+	names, kinds := progressColumns, progressKinds
 	if rows == "evals" {
-		t.number("step", "samples", "epoch", "at_seconds", "accuracy", "loss", "bytes", "bytes_up", "bytes_down")
-	} else {
-		t.number("step", "samples", "epoch", "at_seconds", "loss", "lr", "staleness_mean", "staleness_max", "bytes_up", "bytes_down")
+		names, kinds = evalColumns, evalKinds
+	}
+	for i, n := range names {
+		t.Columns = append(t.Columns, Column{Name: n, Kind: kinds[i]})
 	}
 	metrics := map[string][]any{}
 	for _, r := range runs {
@@ -72,14 +77,17 @@ func Export(runs []*Run, rows string) (*Frame, error) {
 		if rows == "evals" {
 			for _, e := range c.Evals {
 				for name, x := range e.Metrics {
-					metrics[name] = append(append(metrics[name], make([]any, t.Rows-len(metrics[name]))...), x)
+					metrics[name] = append(metrics[name], make([]any, t.Rows-len(metrics[name]))...)
+					if !train.Diverged(x) {
+						metrics[name] = append(metrics[name], x)
+					}
 				}
-				t.append(own, float64(e.Step), float64(e.Samples), e.Epoch, e.Seconds, e.Accuracy, e.Loss, float64(r.Crossed(e.BytesUp, e.BytesDown)), float64(e.BytesUp), float64(e.BytesDown))
+				t.append(own, uint64(e.Step), uint64(e.Samples), e.Epoch, e.Seconds, e.Accuracy, e.Loss, r.Crossed(e.BytesUp, e.BytesDown), e.BytesUp, e.BytesDown)
 			}
 			continue
 		}
 		for _, p := range c.Progress {
-			t.append(own, float64(p.Step), float64(p.Samples), p.Epoch, p.Seconds, p.Loss, p.LR, p.StalenessMean, float64(p.StalenessMax), float64(p.BytesUp), float64(p.BytesDown))
+			t.append(own, uint64(p.Step), uint64(p.Samples), p.Epoch, p.Seconds, p.Loss, p.LR, p.StalenessMean, uint64(p.StalenessMax), p.BytesUp, p.BytesDown)
 		}
 	}
 	for _, name := range slices.Sorted(maps.Keys(metrics)) {
@@ -88,25 +96,27 @@ func Export(runs []*Run, rows string) (*Frame, error) {
 	return t, nil
 }
 
-func (t *Frame) number(names ...string) {
-	for _, n := range names {
-		t.Columns = append(t.Columns, Column{Name: n, Kind: Number})
-	}
-}
+// The columns of a point of a curve.
+var (
+	evalColumns     = []string{"step", "samples", "epoch", "at_seconds", "accuracy", "loss", "bytes", "bytes_up", "bytes_down"}
+	evalKinds       = []Kind{Whole, Whole, Number, Number, Number, Number, Whole, Whole, Whole}
+	progressColumns = []string{"step", "samples", "epoch", "at_seconds", "loss", "lr", "staleness_mean", "staleness_max", "bytes_up", "bytes_down"}
+	progressKinds   = []Kind{Whole, Whole, Number, Number, Number, Number, Number, Whole, Whole, Whole}
+)
 
-func (t *Frame) append(own []any, numbers ...float64) {
-	for i, v := range own {
+func (t *Frame) append(own []any, numbers ...any) {
+	for i, v := range append(slices.Clone(own), numbers...) {
+		if x, ok := v.(float64); ok && train.Diverged(x) {
+			v = nil
+		}
 		t.Columns[i].Values = append(t.Columns[i].Values, v)
-	}
-	for i, x := range numbers {
-		c := &t.Columns[len(own)+i]
-		c.Values = append(c.Values, x)
 	}
 	t.Rows++
 }
 
 // WriteCSV writes a header and the rows. Numbers are written so that they read
-// back to the last bit, instants by RFC 3339.
+// back to the last bit, instants by RFC 3339. Text that a spreadsheet would take for a
+// formula has an apostrophe before it.
 func (t *Frame) WriteCSV(w io.Writer) error {
 	c := csv.NewWriter(w)
 	line := make([]string, len(t.Columns))
@@ -119,6 +129,9 @@ func (t *Frame) WriteCSV(w io.Writer) error {
 			line[i] = ""
 			if v := t.Columns[i].Values[r]; v != nil {
 				line[i] = exact(v)
+				if t.Columns[i].Kind == Text {
+					line[i] = figure.Uncomputed(line[i])
+				}
 			}
 		}
 		_ = c.Write(line)

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"maps"
 	"math"
+	"math/big"
 	"slices"
 	"strconv"
 	"strings"
@@ -14,6 +15,7 @@ import (
 	"github.com/gradlab/gradlab/experiments/config"
 	"github.com/gradlab/gradlab/experiments/progress"
 	"github.com/gradlab/gradlab/sgd/registry"
+	"github.com/gradlab/gradlab/sgd/train"
 )
 
 // Field is something that can be asked of a run by name: a figure of its
@@ -21,14 +23,14 @@ import (
 type Field struct {
 	Name, Doc string
 	Kind      Kind
-	get       func(*Run) (any, bool) // string, float64, bool or time.Time
+	get       func(*Run) (any, bool) // string, float64, uint64, bool or time.Time
 }
 
 // Kind says what a field holds and how it is shown.
 type Kind int
 
 // Kinds of fields: text; numbers; shares between 0 and 1; numbers of bytes;
-// seconds; instants; how many times something is; true or false.
+// seconds; instants; how many times something is; true or false; whole numbers.
 const (
 	Text Kind = iota
 	Number
@@ -38,11 +40,12 @@ const (
 	Instant
 	Ratio
 	Bool
+	Whole
 )
 
 // String names the kind.
 func (k Kind) String() string {
-	return [...]string{"text", "number", "share", "bytes", "seconds", "instant", "ratio", "bool"}[k]
+	return [...]string{"text", "number", "share", "bytes", "seconds", "instant", "ratio", "bool", "whole"}[k]
 }
 
 // Numeric reports whether values of this kind can be averaged.
@@ -54,12 +57,22 @@ func result(f func(*experiments.Result) (float64, bool)) func(*Run) (any, bool) 
 			return nil, false
 		}
 		x, ok := f(r.Result)
-		return x, ok && !math.IsNaN(x)
+		return x, ok && !math.IsNaN(x) && !train.Diverged(x)
 	}
 }
 
 func amount(f func(*experiments.Result) float64) func(*Run) (any, bool) {
 	return result(func(r *experiments.Result) (float64, bool) { return f(r), true })
+}
+
+// count is a whole number of a result.
+func count(f func(*experiments.Result) uint64) func(*Run) (any, bool) {
+	return func(r *Run) (any, bool) {
+		if r.Result == nil {
+			return nil, false
+		}
+		return f(r.Result), true
+	}
 }
 
 // learned is an amount that runs without weights do not have.
@@ -96,8 +109,8 @@ var facts = []Field{
 	{"cpu", "processor it ran on", Text, text(func(r *Run) string { s, _ := r.Env["cpu"].(string); return s })},
 	{"started", "when", Instant, func(r *Run) (any, bool) { return r.Started, !r.Started.IsZero() }},
 	{"updated", "when it last told something", Instant, func(r *Run) (any, bool) { return r.Updated, !r.Updated.IsZero() }},
-	{"schema", "version of the folder's format", Number, func(r *Run) (any, bool) { return float64(r.Schema), true }},
-	{"step", "updates made, so far if it is running", Number, func(r *Run) (any, bool) { return float64(r.Step), true }},
+	{"schema", "version of the folder's format", Whole, func(r *Run) (any, bool) { return uint64(r.Schema), true }},
+	{"step", "updates made, so far if it is running", Whole, func(r *Run) (any, bool) { return uint64(r.Step), true }},
 	{"accuracy", "on the test set, at the end", Share, learned(func(r *experiments.Result) float64 { return r.Accuracy })},
 	{"top5", "share of labels among the five best classes, at the end; sets of more than ten classes", Share, func(r *Run) (any, bool) {
 		if r.Result == nil || r.Result.Top5 == 0 {
@@ -105,10 +118,10 @@ var facts = []Field{
 		}
 		return r.Result.Top5, true
 	}},
-	{"loss", "on the test set, at the end", Number, learned(func(r *experiments.Result) float64 { return r.Loss })},
+	{"loss", "on the test set, at the end; none if it is not finite", Number, learned(func(r *experiments.Result) float64 { return r.Loss })},
 	{"train_loss", "at the end", Number, learned(func(r *experiments.Result) float64 { return r.TrainLoss })},
-	{"updates", "updates made", Number, amount(func(r *experiments.Result) float64 { return float64(r.Steps) })},
-	{"samples", "samples computed on", Number, amount(func(r *experiments.Result) float64 { return float64(r.Samples) })},
+	{"updates", "updates made", Whole, count(func(r *experiments.Result) uint64 { return uint64(r.Steps) })},
+	{"samples", "samples computed on", Whole, count(func(r *experiments.Result) uint64 { return uint64(r.Samples) })},
 	{"seconds", "on the net's clock: virtual on sim, else wall", Seconds, func(r *Run) (any, bool) { return r.Seconds(), r.Result != nil }},
 	{"step_seconds", "seconds an update", Seconds, func(r *Run) (any, bool) {
 		if r.Result == nil || r.Result.Steps == 0 {
@@ -123,9 +136,9 @@ var facts = []Field{
 		return float64(r.Result.Samples) / r.Seconds(), true
 	}},
 	{"wall_seconds", "on the wall clock", Seconds, amount(func(r *experiments.Result) float64 { return r.WallSeconds })},
-	{"bytes", "that crossed the network", Bytes, amount(func(r *experiments.Result) float64 { return float64(r.Crossed(r.BytesUp, r.BytesDown)) })},
-	{"bytes_up", "sent by workers", Bytes, amount(func(r *experiments.Result) float64 { return float64(r.BytesUp) })},
-	{"bytes_down", "sent to workers", Bytes, amount(func(r *experiments.Result) float64 { return float64(r.BytesDown) })},
+	{"bytes", "that crossed the network", Bytes, count(func(r *experiments.Result) uint64 { return r.Crossed(r.BytesUp, r.BytesDown) })},
+	{"bytes_up", "sent by workers", Bytes, count(func(r *experiments.Result) uint64 { return r.BytesUp })},
+	{"bytes_down", "sent to workers", Bytes, count(func(r *experiments.Result) uint64 { return r.BytesDown })},
 	{"compression", "bytes that codec raw would have sent, over those that were", Ratio, result(func(r *experiments.Result) (float64, bool) { return r.Compression(r.RawBytes) })},
 	{"compression_bf16", "bytes that codec bf16 would have sent, over those that were", Ratio, result(func(r *experiments.Result) (float64, bool) { return r.Compression(r.BF16Bytes) })},
 	{"uncompressed", "share of a gradient's bytes that the codec leaves as it is", Number, result(func(r *experiments.Result) (float64, bool) {
@@ -134,9 +147,9 @@ var facts = []Field{
 		}
 		return r.Uncompressed.Share, true
 	})},
-	{"wire_bytes", "all that links carried; processes only", Bytes, amount(func(r *experiments.Result) float64 { return float64(r.WireBytes) })},
+	{"wire_bytes", "all that links carried; processes only", Bytes, count(func(r *experiments.Result) uint64 { return r.WireBytes })},
 	{"staleness_mean", "mean staleness of applied gradients", Number, amount(func(r *experiments.Result) float64 { return r.StalenessMean })},
-	{"staleness_max", "largest staleness", Number, amount(func(r *experiments.Result) float64 { return float64(r.StalenessMax) })},
+	{"staleness_max", "largest staleness", Whole, count(func(r *experiments.Result) uint64 { return uint64(r.StalenessMax) })},
 	{"reached", "whether the target was reached", Bool, func(r *Run) (any, bool) {
 		if r.Result == nil || r.Result.Target == 0 {
 			return nil, false
@@ -144,8 +157,13 @@ var facts = []Field{
 		return r.Result.TargetReached, true
 	}},
 	{"target_seconds", "to the target, if it was reached", Seconds, result(func(r *experiments.Result) (float64, bool) { return r.TargetSeconds, r.TargetReached })},
-	{"target_bytes", "to the target, if it was reached", Bytes, result(func(r *experiments.Result) (float64, bool) { return float64(r.TargetBytes), r.TargetReached })},
-	{"params", "trainable parameters", Number, amount(func(r *experiments.Result) float64 { return float64(r.Params) })},
+	{"target_bytes", "to the target, if it was reached", Bytes, func(r *Run) (any, bool) {
+		if r.Result == nil {
+			return nil, false
+		}
+		return r.Result.TargetBytes, r.Result.TargetReached
+	}},
+	{"params", "trainable parameters", Whole, count(func(r *experiments.Result) uint64 { return uint64(r.Params) })},
 	{"params_sha256", "of the final parameters", Text, text(func(r *Run) string {
 		if r.Result == nil {
 			return ""
@@ -180,7 +198,9 @@ func Fields() []Field {
 	for _, k := range config.Keys() {
 		kind := Text
 		switch k.Type {
-		case "int", "uint64", "float64", "bandwidth", "flops":
+		case "int", "uint64":
+			kind = Whole
+		case "float64", "bandwidth", "flops":
 			kind = Number
 		case "duration":
 			kind = Seconds
@@ -190,6 +210,9 @@ func Fields() []Field {
 		out = append(out, Field{k.Name, k.Doc, kind, func(r *Run) (any, bool) {
 			s := r.Config.Get(k.Name)
 			switch kind {
+			case Whole:
+				x, err := strconv.ParseUint(s, 10, 64)
+				return x, err == nil
 			case Number:
 				x, err := strconv.ParseFloat(s, 64)
 				return x, err == nil
@@ -260,8 +283,13 @@ func (f Field) Number(r *Run) (x float64, ok bool) {
 	if !ok {
 		return 0, false
 	}
-	x, ok = v.(float64)
-	return x, ok
+	switch v := v.(type) {
+	case float64:
+		return v, true
+	case uint64:
+		return float64(v), true
+	}
+	return 0, false
 }
 
 // Compare orders runs by the field; runs that do not know it come last.
@@ -278,15 +306,33 @@ func (f Field) Compare(a, b *Run) int {
 		return 0
 	}
 	switch x := x.(type) {
-	case float64:
-		return cmp.Compare(x, y.(float64))
+	case float64, uint64:
+		return compareNumbers(x, y)
 	case time.Time:
 		return x.Compare(y.(time.Time))
 	}
 	return strings.Compare(exact(x), exact(y))
 }
 
-// Value is a field's value as it is exported: string, float64, bool or
+// compareNumbers orders numbers, each a float64 or a uint64, exactly.
+func compareNumbers(a, b any) int {
+	x, isFloat := a.(float64)
+	y, isAlso := b.(float64)
+	if isFloat && isAlso || isFloat && math.IsNaN(x) || isAlso && math.IsNaN(y) {
+		return cmp.Compare(x, y)
+	}
+	return asBig(a).Cmp(asBig(b))
+}
+
+// asBig returns a number that is not NaN, to the last digit.
+func asBig(v any) *big.Float {
+	if x, ok := v.(uint64); ok {
+		return new(big.Float).SetUint64(x)
+	}
+	return big.NewFloat(v.(float64))
+}
+
+// Value is a field's value as it is exported: string, float64, uint64, bool or
 // time.Time; nil where the run does not know it.
 func (f Field) Value(r *Run) any {
 	if v, ok := f.get(r); ok {
@@ -307,6 +353,10 @@ func (f Field) Show(r *Run) string {
 			return s
 		}
 		return f.Format(v)
+	case uint64:
+		if f.Kind == Bytes {
+			return progress.Bytes(v)
+		}
 	case time.Time:
 		return v.Local().Format("2006-01-02 15:04")
 	}

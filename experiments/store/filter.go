@@ -1,8 +1,8 @@
 package store
 
 import (
-	"cmp"
 	"fmt"
+	"math"
 	"slices"
 	"strconv"
 	"strings"
@@ -25,7 +25,7 @@ type Condition struct {
 	Value string
 
 	any     []string // alternatives of = and !=, in the form they are compared in
-	number  float64
+	number  any      // float64 or uint64
 	instant time.Time
 }
 
@@ -71,7 +71,10 @@ func ParseCondition(s string, now time.Time) (Condition, error) {
 		case Instant:
 			c.instant, err = parseInstant(c.Value, now)
 		default:
-			if c.number, err = strconv.ParseFloat(f.canonical(c.Value), 64); err != nil {
+			text := f.canonical(c.Value)
+			if whole, no := strconv.ParseUint(text, 10, 64); no == nil {
+				c.number = whole
+			} else if c.number, err = strconv.ParseFloat(text, 64); err != nil {
 				err = fmt.Errorf("want a number, not %q", c.Value)
 			}
 		}
@@ -97,8 +100,14 @@ func (f Field) canonical(v string) string {
 	if f.Kind == Bytes {
 		scale, text = bytesIn(v)
 	}
+	if x, err := strconv.ParseUint(text, 10, 64); err == nil && f.Kind.Numeric() && scale == 1 {
+		return exact(x)
+	}
 	if x, err := strconv.ParseFloat(text, 64); err == nil && f.Kind.Numeric() {
-		return exact(scale * x)
+		if x *= scale; f.Kind.isWhole() && x == math.Trunc(x) {
+			return strconv.FormatFloat(x, 'f', -1, 64)
+		}
+		return exact(x)
 	}
 	return v
 }
@@ -145,8 +154,8 @@ func (c Condition) Meets(r *Run) bool {
 	}
 	order := 0
 	switch v := v.(type) {
-	case float64:
-		order = cmp.Compare(v, c.number)
+	case float64, uint64:
+		order = compareNumbers(v, c.number)
 	case time.Time:
 		order = v.Compare(c.instant)
 	}

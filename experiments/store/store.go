@@ -29,8 +29,8 @@ import (
 	"github.com/gradlab/gradlab/sgd/train"
 )
 
-// States of a run. Lost is a run that status.json calls running though nobody
-// writes to its folder any more.
+// States of a run. Lost is a run that status.json calls running though no process seems to
+// write to its folder; experiments.Busy makes sure of that.
 const (
 	Running = "running"
 	Done    = "done"
@@ -92,7 +92,7 @@ func Open(path string) (*Run, error) {
 		if info, err := os.Stat(filepath.Join(path, "metrics.jsonl")); err == nil && info.ModTime().After(r.Updated) {
 			r.Updated = info.ModTime().UTC()
 		}
-		if !experiments.Busy(path) {
+		if !experiments.SeemsBusy(path) {
 			r.State = Lost
 		}
 	}

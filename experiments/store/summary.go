@@ -73,7 +73,7 @@ func Summary(w io.Writer, style string, runs []*Run) error {
 	var notes []string
 	for _, f := range Facets(runs) {
 		if f.Label != "" {
-			fmt.Fprintln(w, f.Label)
+			fmt.Fprintln(w, figure.Cell(style, f.Label))
 		}
 		groups := Groups(f.Runs)
 		t, err := summary(groups)
@@ -96,7 +96,7 @@ func Summary(w io.Writer, style string, runs []*Run) error {
 	}
 	slices.Sort(notes)
 	for _, n := range slices.Compact(notes) {
-		fmt.Fprintln(w, "note:", n)
+		fmt.Fprintln(w, "note:", figure.Cell(style, n))
 	}
 	return nil
 }

@@ -10,19 +10,20 @@ import (
 	"github.com/gradlab/gradlab/experiments/figure"
 	"github.com/gradlab/gradlab/experiments/progress"
 	"github.com/gradlab/gradlab/experiments/stats"
+	"github.com/gradlab/gradlab/sgd/train"
 )
 
 // Write writes the comparison as a table, scaling laws below it, and what a
 // reader has to know about the figures. style is box or markdown.
 func (c *Comparison) Write(w io.Writer, style string, width int) error {
 	if c.Facet != "" {
-		fmt.Fprintln(w, c.Facet)
+		fmt.Fprintln(w, figure.Cell(style, c.Facet))
 	}
 	if err := c.table().Write(w, style, width); err != nil {
 		return err
 	}
 	for _, n := range c.notes() {
-		fmt.Fprintln(w, n)
+		fmt.Fprintln(w, figure.Cell(style, n))
 	}
 	if len(c.Scaling) == 0 {
 		return nil
@@ -33,7 +34,7 @@ func (c *Comparison) Write(w io.Writer, style string, width int) error {
 	}
 	for _, s := range c.Scaling {
 		for _, l := range laws(s) {
-			fmt.Fprintln(w, l)
+			fmt.Fprintln(w, figure.Cell(style, l))
 		}
 	}
 	return nil
@@ -251,6 +252,9 @@ func (r *Run) caveats(label string) (out []string) {
 		if res.Note != "" {
 			add("%s", res.Note)
 		}
+		if train.Diverged(res.Loss) {
+			add("%s has diverged: its loss is not finite, and in no mean", withSeed(name, r))
+		}
 		if n := res.CodecTime; n != "" {
 			add("In virtual time %s.", n)
 		}
@@ -265,6 +269,14 @@ func (r *Run) caveats(label string) (out []string) {
 		add("%s is %s at step %d and in no mean", name, r.State, r.Step)
 	}
 	return out
+}
+
+// withSeed adds a run's seed to its name, unless it is there.
+func withSeed(name string, r *Run) string {
+	if seed := fmt.Sprint("seed=", r.Config.Seed); !strings.Contains(name, seed) {
+		name += ", " + seed
+	}
+	return name
 }
 
 func scalingTable(all []Scaling) figure.Table {

@@ -12,6 +12,7 @@ import (
 	"github.com/gradlab/gradlab/experiments/config"
 	"github.com/gradlab/gradlab/internal/rng"
 	"github.com/gradlab/gradlab/sgd/registry"
+	"github.com/gradlab/gradlab/sgd/train"
 )
 
 // Tuning gives each configuration of a sweep the best values of some options: all
@@ -262,7 +263,7 @@ func (t Tuning) judge(trial *Trial, results map[string]*experiments.Result) {
 	trial.OK = true
 	for _, j := range trial.Jobs {
 		r := results[j.ID]
-		if r == nil || r.Status != "done" || t.ByTime && !r.TargetReached {
+		if r == nil || r.Status != "done" || t.ByTime && !r.TargetReached || t.ByLoss && train.Diverged(r.Loss) {
 			trial.OK, trial.Score = false, math.NaN()
 			return
 		}

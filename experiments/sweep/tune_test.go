@@ -1,6 +1,7 @@
 package sweep
 
 import (
+	"math"
 	"strings"
 	"testing"
 
@@ -169,6 +170,19 @@ func TestTuningNeverSeesTheTestSet(t *testing.T) {
 		}
 		if n := whole.Data.Train.Len(); j.Data.Train.Len()+j.Data.Test.Len() != n || !strings.Contains(o.Result.Note, "held out") {
 			t.Errorf("%d and %d of %d samples, note %q", j.Data.Train.Len(), j.Data.Test.Len(), n, o.Result.Note)
+		}
+	}
+}
+
+// A trial that diverged is never the best by loss.
+func TestTuningLeavesOutWhatDiverged(t *testing.T) {
+	t.Parallel()
+	tune := Tuning{ByLoss: true}
+	for loss, ok := range map[float64]bool{0.5: true, math.MaxFloat64: false} {
+		trial := &Trial{Jobs: []Job{{ID: "a"}}}
+		tune.judge(trial, map[string]*experiments.Result{"a": {Status: "done", Loss: loss}})
+		if trial.OK != ok {
+			t.Errorf("loss %v: %+v", loss, trial)
 		}
 	}
 }

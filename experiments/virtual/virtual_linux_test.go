@@ -58,6 +58,27 @@ func TestEveryOperation(t *testing.T) {
 	}
 }
 
+// The clock is told of every wait, by whatever it is.
+func TestWaits(t *testing.T) {
+	t.Parallel()
+	exe := python(t)
+	r, _ := run(t, virtual.Options{Command: []string{exe, "testdata/waits.py", "fp16", "powersgd", "none"}, Ranks: 2, Stated: true,
+		Keys: []string{"network.bandwidth=8Mbps", "network.latency=0s"}})
+	if r.Steps != 12 {
+		t.Errorf("%d steps; want 4 of each of three hooks", r.Steps)
+	}
+	var errs bytes.Buffer
+	many, err := virtual.Run(t.Context(), virtual.Options{Command: []string{exe, "-c", `
+import torch, torch.distributed as dist, gradlab.virtual
+dist.init_process_group("gradlab")
+for step in range(5):
+    torch.futures.wait_all([dist.all_reduce(torch.ones(9), async_op=True).get_future() for _ in range(120)])
+`}, Ranks: 4, Speed: 1, Stated: true, Env: os.Environ(), Stdout: &errs, Stderr: &errs})
+	if err != nil || many.Operations[0].Number != 600 {
+		t.Errorf("many sums: %+v, %v\n%s", many, err, &errs)
+	}
+}
+
 // A script learns the same bits as with gloo, and takes what its steps are said to cost
 // and its bytes take. What is recorded takes the same time again, and on a slow network more.
 func TestTraining(t *testing.T) {
@@ -135,7 +156,7 @@ func TestFailures(t *testing.T) {
 		{"one rank is killed", begin + "import os, time; dist.get_rank() == 1 and os.kill(os.getpid(), 9); time.sleep(1000)", 2, nil, "killed"},
 		{"another key", "pass", 2, []string{"codec=raw"}, `key "codec" does not say`},
 		{"a bad value", "pass", 2, []string{"network.bandwidth=fast"}, "network.bandwidth"},
-		{"many values", "pass", 2, []string{"network.bandwidth=1Gbps,2Gbps"}, "2 clusters at once"},
+		{"many values", "pass", 2, []string{"network.bandwidth=1Gbps,2Gbps"}, "2 networks at once"},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			var errs bytes.Buffer

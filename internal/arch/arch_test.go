@@ -49,7 +49,7 @@ sgd/profile             : sgd sgd/registry
 sgd/nn                  : sgd internal/conv internal/f32 internal/par internal/pool internal/rng sgd/registry internal/safetensors internal/portable
 sgd/data                : sgd internal/par internal/regular internal/rng sgd/registry internal/portable    | github.com/andybalholm/brotli github.com/klauspost/compress golang.org/x/image
 sgd/data/datatest       : sgd sgd/data
-sgd/external            : sgd sgd/nn internal/f32
+sgd/external            : sgd sgd/nn internal/f32     | golang.org/x/sys
 comm                    :
 comm/commtest           : comm internal/patience
 comm/local              : comm
@@ -70,26 +70,26 @@ sgd/train/gossip        : sgd/train comm comm/collective compress internal/f32 i
 sgd/train/replicas      : sgd sgd/train compress internal/f32 lrschedule staleness
 sgd/train/sandblaster   : sgd sgd/lbfgs sgd/train comm comm/ps
 sgd/train/traintest     : sgd sgd/nn sgd/train sgd/train/timing compress staleness lrschedule comm comm/collective comm/grpcnet comm/local comm/nemesis comm/ps comm/sim internal/f32 internal/rng
-experiments/figure      :                                  | gonum.org/v1/plot golang.org/x/image golang.org/x/text github.com/jedib0t/go-pretty
+experiments/figure      : internal/regular                 | gonum.org/v1/plot golang.org/x/image golang.org/x/text github.com/jedib0t/go-pretty
 experiments/tensorboard :                                  | google.golang.org/protobuf
-experiments/progress    : sgd/train internal/portable    | github.com/vbauerster/mpb golang.org/x/term
+experiments/progress    : sgd/train internal/portable internal/regular    | github.com/vbauerster/mpb golang.org/x/term
 experiments/bench       : sgd sgd/nn sgd/train compress staleness lrschedule comm comm/collective comm/grpcnet comm/mpinet internal/f32 internal/par internal/rng experiments/figure    | github.com/klauspost/cpuid golang.org/x/sys
 experiments/hardware    : sgd/profile sgd/registry internal/regular internal/portable    | go.yaml.in/yaml
 experiments/coding      : compress experiments/hardware internal/f32 internal/rng sgd sgd/nn sgd/train/timing internal/regular    | github.com/klauspost/cpuid go.yaml.in/yaml golang.org/x/sys
-experiments/config      : comm comm/collective comm/emulate comm/local comm/nemesis comm/ps comm/sim compress experiments/coding experiments/hardware sgd/registry lrschedule sgd sgd/data sgd/external sgd/nn sgd/profile sgd/train sgd/train/gossip sgd/train/replicas sgd/train/sandblaster sgd/train/timing staleness internal/regular internal/rng internal/portable    | github.com/spf13/viper go.yaml.in/yaml
-experiments             : internal/cpu comm comm/grpcnet comm/mpinet comm/nemesis comm/shm comm/sim comm/trace compress experiments/coding experiments/config experiments/progress experiments/tensorboard internal/f32 lrschedule sgd sgd/data sgd/train internal/regular    | github.com/klauspost/cpuid go.yaml.in/yaml gonum.org/v1/gonum github.com/gofrs/flock
-experiments/launch      :
+experiments/config      : comm comm/collective comm/emulate comm/local comm/nemesis comm/ps comm/sim compress experiments/coding experiments/hardware sgd/registry lrschedule sgd sgd/data sgd/external sgd/nn sgd/profile sgd/train sgd/train/gossip sgd/train/replicas sgd/train/sandblaster sgd/train/timing staleness internal/regular internal/rng internal/portable    | go.yaml.in/yaml
+experiments             : internal/cpu comm comm/grpcnet comm/mpinet comm/nemesis comm/shm comm/sim comm/trace compress experiments/coding experiments/config experiments/progress experiments/tensorboard internal/f32 lrschedule sgd sgd/data sgd/external sgd/train internal/regular    | github.com/klauspost/cpuid go.yaml.in/yaml gonum.org/v1/gonum github.com/gofrs/flock
+experiments/launch      : internal/regular    | go.yaml.in/yaml
 experiments/virtual     : comm/collective comm/outside experiments/config experiments/figure experiments/progress sgd/external
 experiments/ask         : comm comm/collective comm/sim compress experiments experiments/config experiments/figure experiments/hardware experiments/progress experiments/store sgd sgd/profile sgd/train internal/regular    | go.yaml.in/yaml github.com/montanaflynn/stats gonum.org/v1/gonum
 experiments/stats       :                                  | github.com/montanaflynn/stats gonum.org/v1/gonum
 experiments/soak        : comm comm/nemesis comm/sim experiments experiments/config internal/rng sgd sgd/train staleness
-experiments/store       : experiments experiments/config experiments/figure experiments/progress experiments/stats sgd/registry sgd/train internal/regular    | github.com/parquet-go/parquet-go
+experiments/store       : experiments experiments/config experiments/figure experiments/progress experiments/stats sgd/registry sgd/train internal/regular    | github.com/klauspost/compress
 experiments/sweep       : comm/collective compress experiments experiments/config experiments/progress experiments/stats experiments/store sgd/registry internal/rng sgd/data sgd/train
 experiments/advise      : comm/collective comm/ps compress experiments/ask experiments/coding experiments/config experiments/hardware experiments/progress experiments/stats experiments/store sgd/registry sgd/profile sgd/train sgd/train/timing staleness    | gonum.org/v1/gonum
 experiments/reproduce   : *                                | *
 experiments/report      : comm experiments experiments/config experiments/figure experiments/progress experiments/stats experiments/store sgd/train
 experiments/notebook    :
-experiments/mlflow      : experiments experiments/config experiments/store
+experiments/mlflow      : experiments experiments/config experiments/store sgd/train
 experiments/serve       : comm experiments experiments/config experiments/figure experiments/report experiments/store sgd/train
 notebooks/lab           : compress compress/compresstest experiments experiments/coding experiments/config experiments/figure experiments/report experiments/reproduce experiments/stats experiments/store sgd/data sgd/train
 experiments/cli         : *                                | *
@@ -107,7 +107,7 @@ internal/program/hosts  : internal/program
 // Only these may look at the wall clock, and only the command line and the
 // display at the environment. Chance comes from internal/rng alone.
 var (
-	clocks = []string{"internal/patience", "internal/program" /* how long tests wait */, "internal/program/hosts" /* likewise */, "internal/par" /* how long idle helpers look around */, "internal/f32" /* which of two kernels takes less */, "comm", "comm/local", "comm/emulate", "comm/grpcnet", "comm/mpinet", "internal/spin" /* how long a turn of others takes */, "experiments", "experiments/bench", "experiments/cli", "experiments/progress", "experiments/serve", "experiments/coding" /* how fast codecs are */, "experiments/sweep" /* how long jobs take */, "experiments/virtual" /* how long processes may go on */, "experiments/notebook" /* likewise */, "sgd/data", "sgd/external" /* how long a process may say nothing */}
+	clocks = []string{"internal/patience", "internal/program" /* how long tests wait */, "internal/program/hosts" /* likewise */, "internal/par" /* how long idle helpers look around */, "internal/f32" /* which of two kernels takes less */, "comm", "comm/local", "comm/emulate", "comm/grpcnet", "comm/mpinet", "comm/outside" /* how long processes may compute nothing */, "internal/spin" /* how long a turn of others takes */, "experiments", "experiments/bench", "experiments/cli", "experiments/progress", "experiments/serve", "experiments/coding" /* how fast codecs are */, "experiments/sweep" /* how long jobs take */, "experiments/virtual" /* how long processes may go on */, "experiments/notebook" /* likewise */, "sgd/data", "sgd/external" /* how long a process may say nothing */}
 	envs   = []string{"experiments/cli", "internal/program" /* of what tests start */, "internal/program/hosts" /* likewise */, "notebooks/lab" /* the kernel's pipe */, "experiments/progress" /* TERM */}
 )
 

@@ -1,5 +1,6 @@
 // Package regular reads files that somebody else may have put there: it waits for no
-// pipe, reads no device without end, and takes no more memory than was said.
+// pipe, reads no device without end, and takes no more memory than was said. It shows text
+// of others, bounded too, and without what a terminal would act on.
 package regular
 
 import (

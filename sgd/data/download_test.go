@@ -235,7 +235,7 @@ func TestNoNetworkSaysWhatToDo(t *testing.T) {
 		t.Fatal(err)
 	}
 	for _, want := range []string{"train-images, train-labels, t10k-images, t10k-labels", filepath.Join(cache, "mnist"), "/nowhere", srv.URL + "/mnist/train-images",
-		"refused", "--data-dir", "GRADLAB_DATA", "digits or synthetic"} {
+		"refused", "--data-dir", "GRADLAB_DATA_DIR", "digits or synthetic"} {
 		if !strings.Contains(err.Error(), want) {
 			t.Errorf("%q is not in:\n%v", want, err)
 		}

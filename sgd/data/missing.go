@@ -43,7 +43,7 @@ func (e *MissingError) Error() string {
 			fmt.Fprintf(&b, "%s%s", [2]string{"\n    from ", "\n    or   "}[min(i, 1)], u)
 		}
 	}
-	fmt.Fprintf(&b, "\n  - point --data-dir or GRADLAB_DATA at a folder that has it as %s%c…", e.Name, filepath.Separator)
+	fmt.Fprintf(&b, "\n  - point --data-dir or GRADLAB_DATA_DIR at a folder that has it as %s%c…", e.Name, filepath.Separator)
 	if e.Hint != "" {
 		fmt.Fprintf(&b, "\n  - %s", e.Hint)
 	}

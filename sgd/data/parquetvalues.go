@@ -153,7 +153,7 @@ func newDictionary(b []byte, h pageHead, kind physical) (*dictionary, error) {
 	case h.encoding != encPlain && h.encoding != encPlainDict:
 		return nil, fmt.Errorf("a dictionary encoded by %s", encodingName(h.encoding))
 	case kind == byteArrays:
-		if len(b) > math.MaxUint32 || d.count > len(b)/4 {
+		if len(b) > math.MaxInt32 || d.count > len(b)/4 {
 			return nil, fmt.Errorf("a dictionary of %d values in %d bytes", d.count, len(b))
 		}
 		d.ends = make([]uint32, d.count)

@@ -11,7 +11,7 @@ import (
 
 // realDir is the folder of real data sets, if this machine has one.
 func realDir() string {
-	if dir := os.Getenv("GRADLAB_DATA"); dir != "" {
+	if dir := os.Getenv("GRADLAB_DATA_DIR"); dir != "" {
 		return dir
 	}
 	return filepath.Join("..", "..", "..", "shared", "data")
@@ -34,7 +34,7 @@ func TestRealSets(t *testing.T) {
 		t.Run(c.set, func(t *testing.T) {
 			o := Options{Dir: realDir()}
 			if loc, err := Locate(c.set, o); err != nil || !loc.Found {
-				t.Skipf("%s is not on this machine: set GRADLAB_DATA to a folder that has it", c.set)
+				t.Skipf("%s is not on this machine: set GRADLAB_DATA_DIR to a folder that has it", c.set)
 			}
 			if c.slow && !patience.Long {
 				t.Log("found but not decoded, which takes seconds: run without -short")

@@ -11,7 +11,7 @@ import (
 // What is enrolled and what this machine has.
 func TestSets(t *testing.T) {
 	t.Parallel()
-	datatest.Sets(t, data.Options{Dir: os.Getenv("GRADLAB_DATA")})
+	datatest.Sets(t, data.Options{Dir: os.Getenv("GRADLAB_DATA_DIR")})
 }
 
 // A set of every format, made for this test.

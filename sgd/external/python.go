@@ -19,8 +19,8 @@ var files embed.FS
 // python/gradlab/ddp.py and python/gradlab/device_hook.py make communication hooks of them, and
 // python/gradlab/compare_hooks.py measures these. python/gradlab/cuda.py copies from and to GPUs.
 // python/gradlab/resnet.py is the residual networks of ImageNet. python/gradlab/overhead.py
-// measures what the engine costs a program, and python/gradlab/virtual.py is the backend of
-// experiments/virtual.
+// measures what the engine costs a program. python/gradlab/virtual.py is the backend of
+// experiments/virtual, which python/gradlab/futures.py tells of waits for futures.
 
 // Python is the folder that holds the Python package gradlab, for PYTHONPATH and for
 // pip install. It lies in the user's cache, or where there is none in a temporary folder,

@@ -46,9 +46,9 @@ func secondMoments(b sgd.Batch, s sgd.Shape) *mat.SymDense {
 // variance 1, but for the ε that keeps small ones small.
 func TestWhitening(t *testing.T) {
 	t.Parallel()
-	dir := os.Getenv("GRADLAB_DATA")
+	dir := os.Getenv("GRADLAB_DATA_DIR")
 	if dir == "" && *update {
-		t.Fatal("GRADLAB_DATA names no folder with CIFAR-10")
+		t.Fatal("GRADLAB_DATA_DIR names no folder with CIFAR-10")
 	}
 	var moments *mat.SymDense
 	if dir != "" {
@@ -62,7 +62,7 @@ func TestWhitening(t *testing.T) {
 		}
 		moments = secondMoments(b, set.Train.Shape())
 	} else {
-		t.Log("GRADLAB_DATA names no folder with CIFAR-10: only what does not need it is tested")
+		t.Log("GRADLAB_DATA_DIR names no folder with CIFAR-10: only what does not need it is tested")
 	}
 	if *update {
 		var e mat.EigenSym

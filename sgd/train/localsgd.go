@@ -20,10 +20,13 @@ import (
 // Pseudo-gradients travel as the gradients of mode reduce do, through any codec
 // and topology. What the outer rule is gives the method its name:
 //
-//	sgd at rate 1          xᵢ are averaged: local SGD (Stich 2019); with start,
-//	                       post-local SGD (Lin et al. 2020)
-//	momentum, by_rate      SlowMo (Wang et al. 2019): u ← β·u + Δ/γ, a ← a − lr·γ·u
-//	nesterov(0.9), lr=0.7  DiLoCo (Douillard et al. 2023), over an inner adam
+//	outer=sgd                      xᵢ are averaged: local SGD (Stich 2019), FedAvg
+//	                               (McMahan et al. 2017) with all clients; with
+//	                               start, post-local SGD (Lin et al. 2020)
+//	outer=momentum by_rate=true    SlowMo (Wang et al. 2019): u ← β·u + Δ/γ,
+//	                               a ← a − lr·γ·u
+//	outer=nesterov lr=0.7          DiLoCo (Douillard et al. 2023), over an inner
+//	                               optimizer=adam
 //
 // A step of the run is a local step of every worker. Reports, evaluations (of
 // a, the averaged model), checkpoints and stops come at the end of the round in

@@ -381,6 +381,9 @@ func (o *Observer) evaluate(ctx context.Context, updates int, params []float32) 
 			classes = count(classes, b.Y)
 		}
 		s, err := o.score(params, b)
+		if err != nil && o.stops(updates) {
+			return sum, errOwed
+		}
 		if err != nil {
 			return sum, err
 		}

@@ -150,6 +150,10 @@ func recordable(loss float64) float64 {
 	return loss
 }
 
+// Diverged reports whether a recorded loss stands for NaN or Inf: it is no number to
+// average.
+func Diverged(loss float64) bool { return loss >= math.MaxFloat64 }
+
 // progressMeter averages what pushes say until the next report.
 type progressMeter struct {
 	loss   []float64 // sums by worker, so that the mean does not depend on who came first

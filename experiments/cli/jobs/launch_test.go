@@ -100,7 +100,7 @@ func TestLaunchRefuses(t *testing.T) {
 func TestLaunchNeedsNoData(t *testing.T) {
 	t.Parallel()
 	cache := t.TempDir()
-	p := program.Start(t, []string{"GRADLAB_CACHE=" + cache, "GRADLAB_DATA=" + t.TempDir()}, "launch", "slurm", "goyal2017", "data=imagenet", "workers=8")
+	p := program.Start(t, []string{"GRADLAB_CACHE_DIR=" + cache, "GRADLAB_DATA_DIR=" + t.TempDir()}, "launch", "slurm", "goyal2017", "data=imagenet", "workers=8")
 	p.Expect(0)
 	if !strings.Contains(p.Err.String(), "is not here, so what depends on it is checked when the job begins") || !strings.Contains(p.Out.String(), "--ntasks=8\n") {
 		t.Error(p.Says())

@@ -1,5 +1,5 @@
 #!/bin/bash
-# {{.Line}}
+# {{comment .Line}}
 # {{.Who}}
 
 {{if not .Carries}}# The run's secret. Ranks have it from their environment.

@@ -1,5 +1,5 @@
 #!/bin/bash
-# {{.Line}}
+# {{comment .Line}}
 # {{.Who}}
 #SBATCH --job-name={{.Name}}
 {{- if .Shares}}

@@ -1,3 +1,4 @@
+import os
 import sys
 
 import numpy as np
@@ -25,6 +26,9 @@ class Softmax(gradlab.Worker):
         return q, -np.log(q[np.arange(len(y)), y]).mean()
 
     def step(self, p, x, y, seed, first, ready):
+        if len(sys.argv) > 2 and first >= 400:  # of a file that says that it hangs
+            open(sys.argv[2], "w").close()
+            os.read(os.pipe()[0], 1)
         if len(sys.argv) > 1 and first >= 400:
             print("the disk is full", flush=True)
             sys.exit(9)

@@ -36,6 +36,23 @@ def immortal():
         ctypes.pythonapi.Py_IncRef(ctypes.py_object(t))
 
 
+def timeout():
+    """The timeout of init_process_group, as an argument of new_group, which has 30 minutes of its own; {}: PyTorch does not say it."""
+    group = dist.distributed_c10d._get_default_group()
+    places = [lambda: group] + [lambda d=d: group._get_backend(torch.device(d)) for d in ("cpu", "cuda")]
+    for place in places:
+        try:
+            return {"timeout": place().options._timeout}
+        except (AttributeError, RuntimeError):  # of other versions, or a device that the group does not serve
+            pass
+    return {}
+
+
+def sent(t):
+    """Bytes of a tensor as it is; of a sparse one, those of its indices and values."""
+    return sent(t._indices()) + sent(t._values()) if t.is_sparse else t.numel() * t.element_size()
+
+
 class State:
     """What a codec keeps between steps, and what it has sent.
 
@@ -51,7 +68,7 @@ class State:
         self.codec = spec(codec)
         # Collectives of the hook are made by a thread of its own, so they need a group of
         # their own: theirs would else get between those of the training loop.
-        self.group = process_group if process_group is not None else dist.new_group()
+        self.group = process_group if process_group is not None else dist.new_group(**timeout())
         self.rank, self.world = dist.get_rank(self.group), dist.get_world_size(self.group)
         self.session = call("gradlab_open", TEXT(self.codec.encode()), I64(self.rank), I64(self.world), ctypes.c_uint64(seed))
         self.plain = call("gradlab_plain", I64(self.session)) == 1
@@ -70,6 +87,7 @@ class State:
         self.ids, self.names, self.restored = {}, [], {}
         self.called = called(model) if model is not None else None
         self.copies = None  # where gradients are on a GPU
+        self.act = None  # on a virtual cluster: the activity of the exchange that began last
         self.kept, self.asked = {}, (ctypes.c_int64 * (SCATTER + self.world))()
         self.due, self.threads, self.failed = queue.Queue(), [], None
         weakref.finalize(self, end, self.due, self.threads, self.session)
@@ -118,12 +136,17 @@ class State:
         return i
 
     def average(self, flat, params, last):
-        """Replaces flat, the gradients of params one behind the other, by their mean over the ranks."""
-        self.counts[1] += 4 * flat.numel()
-        if self.plain:
+        """Replaces flat, the gradients of params one behind the other, by their mean over the ranks.
+
+        A sparse gradient is a bucket of its own, and sent as it is.
+        """
+        self.counts[1] += sent(flat) if flat.is_sparse else 4 * flat.numel()
+        if self.plain or flat.is_sparse:
+            self.count(sent(flat), sent(flat))
             self.all_reduce(flat, dist.ReduceOp.SUM)
             flat.div_(self.world)
-            self.count(4 * flat.numel(), flat.element_size() * flat.numel())
+        elif not params:
+            pass  # tensors without elements
         elif self.local is not None:
             self.local.average(self, flat, [(self.names[self.id(p)], p.numel()) for p in params])
         else:
@@ -148,8 +171,8 @@ class State:
 
     def average_as_it_is(self, flat, last):
         """Begins what average does, of gradients that are summed where they lie: no thread is needed."""
-        self.counts[1] += 4 * flat.numel()
-        self.count(4 * flat.numel(), flat.element_size() * flat.numel())
+        self.counts[1] += sent(flat) if flat.is_sparse else 4 * flat.numel()
+        self.count(sent(flat), sent(flat))
         if last:
             self.ended()
         lent.append(flat)
@@ -276,7 +299,8 @@ def ddp_hook(codec, model=None, seed=0, process_group=None, device=False):
         order in which their gradients come, and norms have the roles weight and bias.
     seed: of codecs that draw.
     process_group: where the collectives go. All ranks must then use it for nothing else
-        while a backward pass runs. Without it the hook makes a group of all ranks.
+        while a backward pass runs. Without it the hook makes a group of all ranks,
+        with the timeout that init_process_group was given.
     device: encode where the gradients are, in torch operations, to the same bytes. Codecs that
         have no such form are encoded on the host, with a warning.
     """
@@ -291,6 +315,8 @@ def average(state, bucket, *shard):
     flat = bucket.buffer()
     if flat.dtype == torch.float64:
         raise TypeError("gradients are float64; gradlab's codecs encode float32")
+    if flat.is_sparse:
+        flat = flat.coalesce()
     if state.plain and gradlab.clock is None:
         return state.average_as_it_is(flat, bucket.is_last())
     if not state.threads:
@@ -301,19 +327,30 @@ def average(state, bucket, *shard):
         if state.copies is None:
             state.copies = cuda.Copies(flat.device)
         done, after = torch.futures.Future(devices=[flat.device]), state.copies.mark()
-    params = bucket.parameters()
-    if not state.plain:
+    params = [p for p in bucket.parameters() if p.numel() > 0]
+    if not state.plain and not flat.is_sparse:
         for p in params:
             state.id(p)  # what the codec refuses is told here
-    # On a virtual cluster the exchange is an activity that begins here.
-    act = gradlab.clock.fork() if gradlab.clock is not None else None
-    state.due.put((flat, params, bucket.is_last(), done, act, after))
-    return done
+    if gradlab.clock is not None:
+        # On a virtual cluster the exchange is an activity that begins here, behind the one before.
+        state.act = gradlab.clock.fork([("join", state.act)] if state.act is not None else ())
+    state.due.put((flat, params, bucket.is_last(), done, state.act, after))
+    return done.then(delivered)
+
+
+def delivered(future):
+    """What a hook's future was given: a gradient, or the error that ended the exchange.
+
+    DistributedDataParallel takes a future for failed only if it comes of a callback that raised.
+    """
+    value = future.value()
+    if isinstance(value, Exception):
+        raise value
+    return value
 
 
 def exchanges(state, due):
     """Exchanges buckets one after the other, as all ranks do, beside the backward pass."""
-    before = None
     while True:
         job = due.get()
         of = state()
@@ -325,13 +362,12 @@ def exchanges(state, due):
                 raise of.failed
             # What waits for the future waits for the stream that is the current one here.
             with nullcontext() if after is None else of.copies.behind(after):
-                with nullcontext() if act is None else gradlab.clock.act(act, before):
+                with nullcontext() if act is None else gradlab.clock.act(act):
                     of.average(flat, params, last)
                 done.set_result(flat)
-            before = act
         except Exception as why:  # the ranks are no longer at one: nothing more can be exchanged
             of.failed = why
-            done.set_exception(why)
+            done.set_result(why)
         del of, job, flat, params, done
 
 

@@ -8,10 +8,12 @@ which collectives it makes is told to the command that started the processes,
 and its virtual clock says how long that would take if each rank had a machine of its
 own. `python3 -m gradlab.virtual train.py` runs a script that names another backend.
 """
-import atexit
 import collections
+import datetime
+import functools
 import inspect
 import json
+import multiprocessing.util
 import os
 import socket
 import sys
@@ -21,11 +23,13 @@ from contextlib import contextmanager
 
 import torch
 import torch.distributed as dist
-from torch._C._distributed_c10d import Work
+from torch._C import _distributed_c10d as c10d
 
 import gradlab
+from gradlab import futures
 
 WHERE, STATED = "GRADLAB_VIRTUAL", "GRADLAB_STATED"
+ENDED = "the virtual cluster has ended; gradlab virtual says why"
 
 # Gloo has no sums of these types; the cluster is told of the narrow ones.
 WIDER = {torch.bfloat16: torch.float32, torch.int16: torch.int32}
@@ -62,22 +66,22 @@ class Clock:
         self.socket = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
         self.socket.connect(path)
         self.answers = self.socket.makefile("r")
-        self.pid, self.lock, self.count = os.getpid(), threading.Lock(), 0
+        self.pid, self.lock, self.count = os.getpid(), threading.RLock(), 0
         self.measured, self.stated = not os.environ.get(STATED), 0.0
         self.of = threading.local()
         self.of.act, self.of.last = 0, time.thread_time()
         self.pending = []  # what the end of a backward pass waits for
         self.tell("hello", rank=rank, world=world)
-        atexit.register(self.tell, "end")
+        # At the end of a process that multiprocessing forked, too, where atexit calls nothing.
+        multiprocessing.util.Finalize(None, self.end, exitpriority=0)
 
     def number(self):
-        self.count += 1
-        return self.count
+        with self.lock:
+            self.count += 1
+            return self.count
 
     def tell(self, do, **fields):
         """Tells what the activity of this thread does next."""
-        if os.getpid() != self.pid:
-            return  # a process that was forked, such as one that loads data
         with self.lock:
             act = getattr(self.of, "act", None)
             if act is None:  # a thread that nobody told of: it goes on from where the first one is
@@ -95,11 +99,31 @@ class Clock:
         self.skip()
 
     def write(self, event):
-        self.socket.sendall(json.dumps(event).encode() + b"\n")
+        if os.getpid() != self.pid:
+            return  # a process that was forked, such as one that loads data
+        try:
+            self.socket.sendall(json.dumps(event).encode() + b"\n")
+        except OSError:
+            raise RuntimeError(ENDED) from None
+
+    def end(self):
+        try:
+            self.tell("end")
+        except RuntimeError:
+            pass  # the cluster has ended before
 
     def skip(self):
         """What this thread did since it told something last is not billed."""
         self.of.last = time.thread_time()
+
+    @contextmanager
+    def unbilled(self):
+        """What this thread does here is not billed; what it did before is, later."""
+        before = time.thread_time() - getattr(self.of, "last", time.thread_time())
+        try:
+            yield
+        finally:
+            self.of.last = time.thread_time() - before
 
     def ask(self):
         if getattr(self.of, "act", None) != 0:
@@ -108,36 +132,41 @@ class Clock:
         answer = self.answers.readline()
         self.skip()
         if not answer:
-            raise RuntimeError("the virtual cluster has ended; gradlab virtual says why")
+            raise RuntimeError(ENDED)
         return float(answer)
 
     def begin(self, do, **fields):
         """Begins an operation and returns its number."""
-        with self.lock:
-            id = self.number()
+        id = self.number()
         self.tell(do, id=id, **fields)
         return id
 
-    def fork(self):
-        """The number of an activity that begins now; the backward pass that goes on waits for its end."""
-        with self.lock:
-            id = self.number()
+    def fork(self, after=()):
+        """The number of an activity that begins now, and waits first for pairs of what to do and a number.
+
+        These are told at once: the clock must not need the first event of an activity that
+        begins when other ranks have done something. The backward pass that goes on waits for its end.
+        """
+        id = self.number()
         self.tell("fork", id=id)
+        with self.lock:
+            for do, what in after:
+                self.write(dict(do=do, act=id, id=what))
         self.after_backward("join", id)
         return id
 
     @contextmanager
-    def act(self, id, after=None):
-        """This thread is an activity, behind another."""
-        self.of.act = id
-        self.skip()
-        if after is not None:
-            self.tell("join", id=after)
-        try:
-            yield
-        finally:
-            self.tell("end")
-            self.of.act = None
+    def act(self, id):
+        """This thread is an activity."""
+        outer = getattr(self.of, "act", None)
+        with self.unbilled():
+            self.of.act = id
+            self.skip()
+            try:
+                yield
+            finally:
+                self.tell("end")
+                self.of.act = outer
 
     def after_backward(self, do, id):
         """Has the end of the backward pass wait for what was begun in it; False if none goes on."""
@@ -156,31 +185,47 @@ class Clock:
             self.tell("step")
 
 
-class Waiter(Work):
-    """An operation: complete when gloo has moved the numbers, and later on the virtual clock."""
+class Waiter(c10d.Work):
+    """An operation: complete when gloo has moved the numbers, and later on the virtual clock.
 
-    def __init__(self, clock, id, inner, finish=None):
+    outputs is the result where it is not gloo's own, and finish puts it there.
+    """
+
+    def __init__(self, clock, id, inner, outputs=None, finish=None):
         super().__init__()
-        self.clock, self.id, self.inner, self.finish = clock, id, inner, finish
+        self.clock, self.id, self.inner = clock, id, inner
+        self.outputs, self.finish, self.lock = outputs, finish, threading.Lock()
+
+    def settle(self):
+        """Puts the result where it belongs, once."""
+        with self.lock:
+            if self.finish is not None:
+                with torch.no_grad():
+                    self.finish()
+                self.finish = None
 
     def wait(self, *timeout):
         self.clock.tell("wait", id=self.id)
-        done = self.inner.wait(*timeout)
-        if self.finish is not None:
-            self.finish()
-            self.finish = None
-        self.clock.skip()
-        return done
+        try:
+            done = self.inner.wait(*timeout)
+            self.settle()
+            return done
+        finally:
+            self.clock.skip()
 
     def get_future(self):
         future = self.inner.get_future()
-        if self.finish is not None:
-            finish = self.finish
-            return future.then(lambda f: (finish(), f.value())[1])
-        return future
+        if self.outputs is not None:
+            future = futures.plain_then(future, lambda f: (f.value(), self.settle(), self.outputs)[2])
+        return futures.stand(future, self.clock, [("wait", self.id)])
 
     def is_completed(self):
-        return self.inner.is_completed()
+        """Whether the result is there: a caller that knows it has waited for it."""
+        if not self.inner.is_completed():
+            return False
+        self.settle()
+        self.clock.tell("wait", id=self.id)
+        return True
 
     def is_success(self):
         return self.inner.is_success()
@@ -189,17 +234,89 @@ class Waiter(Work):
         return self.inner.exception()
 
     def result(self):
-        return self.inner.result()
+        if self.outputs is None:
+            return self.inner.result()
+        self.settle()
+        return self.outputs
 
     def _source_rank(self):
         return self.inner._source_rank()
+
+    source_rank = _source_rank
 
     def synchronize(self):
         self.wait()
 
 
 def size(tensors):
-    return sum(t.numel() * t.element_size() for t in tensors)
+    """Bytes of tensors; of a sparse one, those of its indices and values."""
+    return sum(size([t._indices(), t._values()]) if t.is_sparse else t.numel() * t.element_size() for t in tensors)
+
+
+def in_order(t, wider=False):
+    """The tensor, or a copy that gloo can take: it reads memory in order, and does not add up all types."""
+    if t.layout != torch.strided:
+        return t
+    return (t.to(WIDER[t.dtype]) if wider and t.dtype in WIDER else t).contiguous()
+
+
+def results(tensors, wider=False):
+    """Tensors for gloo to write to, and what copies them to their places; None: they are the places."""
+    for t in tensors:
+        if t.layout == torch.strided and torch._debug_has_internal_overlap(t) == 1:
+            raise ValueError("elements of a tensor of shape %s and strides %s share memory, so no result can be written there; give t.clone()"
+                             % (tuple(t.shape), t.stride()))
+    moved = [in_order(t, wider) for t in tensors]
+    if all(t is m for t, m in zip(tensors, moved)):
+        return moved, None
+
+    def finish():
+        for t, m in zip(tensors, moved):
+            if t is not m:
+                t.copy_(m)
+
+    return moved, finish
+
+
+FIELDS = dict(root="rootRank", op="reduceOp", timeout="timeout")
+
+
+def overloads(kind, *fields, empty=(), lists=True):
+    """A method takes what that of ProcessGroup takes: lists of tensors and options of a kind, or
+    this rank's tensors and fields of the options. Lists of the names in empty may be."""
+    fields += ("timeout",)
+
+    def decorate(method):
+        names = list(inspect.signature(method).parameters)[1:-1]
+
+        @functools.wraps(method)
+        def collective(self, *args, **named):
+            args, rest = list(args[:len(names)]), list(args[len(names):])
+            for name in names[len(args):]:
+                key = next((k for k in (name, name[:-1]) if k in named), None)
+                if key is None:
+                    raise TypeError("%s: argument %s is missing" % (method.__name__, name))
+                args.append(named.pop(key))
+            opts = rest.pop(0) if rest and (rest[0] is None or isinstance(rest[0], kind)) else named.pop("opts", None)
+            opts = kind() if opts is None else opts
+            if len(rest) > len(fields) or not named.keys() <= set(fields):
+                raise TypeError("%s takes %s, and options or %s" % (method.__name__, ", ".join(names) or "no tensor", ", ".join(fields)))
+            for field, value in list(zip(fields, rest)) + list(named.items()):
+                if value is not None:
+                    setattr(opts, FIELDS[field], value)
+            if lists:
+                if any(isinstance(a, torch.Tensor) for a in args):
+                    args = [[a] if len(names) == 1 or isinstance(a, torch.Tensor) or a else [] for a in args]
+                for name, a in zip(names, args):
+                    if not a and name not in empty:
+                        raise ValueError("%s: %s is empty; want at least one tensor" % (method.__name__, name))
+                    if a and isinstance(a[0], (list, tuple)) and (len(a) > 1 or not a[0]):
+                        raise ValueError("%s: %s is %d lists of tensors; want one, and not an empty one" % (method.__name__, name, len(a)))
+            return method(self, *args, opts)
+
+        return collective
+
+    return decorate
 
 
 class Group(dist.ProcessGroup):
@@ -209,11 +326,13 @@ class Group(dist.ProcessGroup):
 
     def __init__(self, clock, store, rank, world, timeout, ranks):
         super().__init__(rank, world)
-        self.clock, self.inner, self.ranks = clock, dist.ProcessGroupGloo(store, rank, world, timeout), list(ranks)
-        self.me, self.world = rank, world
+        self.clock, self.ranks, self.me, self.world = clock, list(ranks), rank, world
         name = tuple(ranks)
         self.where = dict(group=self.ranks, of=Group.made[name])
         Group.made[name] += 1
+        if sum(Group.made.values()) > 1:  # gloo waits for all ranks of the group here
+            clock.tell("wait", id=clock.begin("barrier", **self.where))
+        self.inner = dist.ProcessGroupGloo(store, rank, world, timeout)
         # PyTorch's own code may hold an operation when Python holds it no more.
         self.kept = collections.deque(maxlen=1024)
 
@@ -229,103 +348,193 @@ class Group(dist.ProcessGroup):
     def size(self):
         return self.world
 
-    def begin(self, do, run, finish=None, **fields):
+    def _set_group_name(self, name):
+        """PyTorch keeps the name with C++ backends, of which there are none."""
+        self.called = name
+
+    @property
+    def group_name(self):
+        return self.called
+
+    def _get_backend(self, device):
+        """Whom PyTorch asks what a group can do."""
+        return self.inner
+
+    def global_rank(self, rank):
+        if not 0 <= rank < self.world:
+            raise ValueError("rank %d is not in a group of %d ranks" % (rank, self.world))
+        return self.ranks[rank]
+
+    def begin(self, do, run, outputs=None, finish=None, **fields):
+        """Begins an operation of gloo, and tells of it if gloo takes it."""
+        with self.clock.unbilled():
+            inner = run()
         id = self.clock.begin(do, **self.where, **fields)
-        w = Waiter(self.clock, id, run(), finish)
+        w = Waiter(self.clock, id, inner, outputs if finish is not None else None, finish)
         if getattr(self.clock.of, "act", None) == 0:
             self.clock.after_backward("wait", id)
         self.clock.skip()
         self.kept.append(w)
         return w
 
-    def widened(self, do, tensors, run, **fields):
-        """An operation with arithmetic: gloo may need a wider type for it."""
-        wide = [t.to(WIDER[t.dtype]) if t.dtype in WIDER else t for t in tensors]
+    @overloads(c10d.AllreduceOptions, "op")
+    def allreduce(self, tensors, opts):
+        moved, finish = results(tensors, wider=True)
+        do = "all_gather" if tensors[0].is_sparse else "all_reduce"  # gloo gathers sparse ones
+        return self.begin(do, lambda: self.inner.allreduce(moved, opts), tensors, finish, bytes=size(tensors), width=width(tensors))
 
-        def finish():
-            for t, w in zip(tensors, wide):
-                t.copy_(w)
+    @overloads(c10d.AllreduceCoalescedOptions)
+    def allreduce_coalesced(self, tensors, opts):
+        moved, finish = results(tensors, wider=True)
+        return self.begin("all_reduce", lambda: self.inner.allreduce_coalesced(moved, opts), tensors, finish,
+                          bytes=size(tensors), width=width(tensors))
 
-        changed = any(t is not w for t, w in zip(tensors, wide))
-        return self.begin(do, lambda: run(wide), finish if changed else None, bytes=size(tensors), width=tensors[0].element_size(), **fields)
-
-    def allreduce(self, tensors, opts=None):
-        opts = opts if opts is not None else dist.AllreduceOptions()
-        return self.widened("all_reduce", tensors, lambda wide: self.inner.allreduce(wide, opts))
-
-    def allreduce_coalesced(self, tensors, opts=None):
-        opts = opts if opts is not None else dist.AllreduceCoalescedOptions()
-        return self.begin("all_reduce", lambda: self.inner.allreduce_coalesced(tensors, opts), bytes=size(tensors))
-
+    @overloads(c10d.ReduceOptions, "root", "op")
     def reduce(self, tensors, opts):
-        return self.widened("reduce", tensors, lambda wide: self.inner.reduce(wide, opts), peer=self.ranks[opts.rootRank])
+        peer = self.global_rank(opts.rootRank)
+        moved, finish = results(tensors, wider=True)
+        return self.begin("reduce", lambda: self.inner.reduce(moved, opts), tensors, finish, bytes=size(tensors), width=width(tensors), peer=peer)
 
+    @overloads(c10d.BroadcastOptions, "root")
     def broadcast(self, tensors, opts):
-        return self.begin("broadcast", lambda: self.inner.broadcast(tensors, opts), bytes=size(tensors), peer=self.ranks[opts.rootRank])
+        peer = self.global_rank(opts.rootRank)
+        moved, finish = results(tensors)
+        return self.begin("broadcast", lambda: self.inner.broadcast(moved, opts), tensors, finish, bytes=size(tensors), peer=peer)
 
-    def allgather(self, outputs, inputs, *opts):
-        return self.begin("all_gather", lambda: self.inner.allgather(outputs, inputs, *opts), bytes=size(inputs))
+    @overloads(c10d.AllgatherOptions)
+    def allgather(self, output_tensors, input_tensors, opts):
+        moved, finish = results(output_tensors[0])
+        own = [in_order(t) for t in input_tensors]
+        return self.begin("all_gather", lambda: self.inner.allgather([moved], own, opts), output_tensors, finish, bytes=size(own))
 
-    def _allgather_base(self, output, input, *opts):
-        return self.allgather([list(output.view(-1).split(input.numel()))], [input.reshape(-1)], *())
+    def all_gather_single(self, output, input, *opts):
+        if output.numel() != self.world * input.numel():
+            raise ValueError("all_gather: an output of %d elements; want %d of each of %d ranks" % (output.numel(), input.numel(), self.world))
+        (whole,), finish = results([output])
+        parts = list(whole.view(self.world, -1).unbind())
+        return self.begin("all_gather", lambda: self.inner.allgather([parts], [in_order(input).view(-1)]), output, finish or (lambda: None),
+                          bytes=size([input]))
 
-    def allgather_coalesced(self, outputs, inputs, *opts):
-        return self.begin("all_gather", lambda: self.inner.allgather_coalesced(outputs, inputs, *opts), bytes=size(inputs))
-
-    def gather(self, outputs, inputs, opts):
-        return self.begin("gather", lambda: self.inner.gather(outputs, inputs, opts), bytes=size(inputs), peer=self.ranks[opts.rootRank])
-
-    def scatter(self, outputs, inputs, opts):
-        return self.begin("scatter", lambda: self.inner.scatter(outputs, inputs, opts), bytes=size(outputs), peer=self.ranks[opts.rootRank])
-
-    def reduce_scatter(self, outputs, inputs, opts=None):
-        """Gloo has none: every rank sums all of it, the cluster is told of a reduce-scatter."""
-        op = opts.reduceOp if opts is not None else dist.ReduceOp.SUM
-        whole = torch.cat([t.reshape(-1) for t in inputs[0]])
-        wide = whole.to(WIDER.get(whole.dtype, whole.dtype))
-        o = dist.AllreduceOptions()
-        o.reduceOp = op
-        at = sum(t.numel() for t in inputs[0][:self.me])
+    def allgather_coalesced(self, output_lists, input_list, *opts):
+        pairs = [results(outputs) for outputs in output_lists]
+        own = [in_order(t) for t in input_list]
 
         def finish():
-            outputs[0].copy_(wide[at:at + outputs[0].numel()].view_as(outputs[0]))
+            for _, f in pairs:
+                if f is not None:
+                    f()
 
-        return self.begin("reduce_scatter", lambda: self.inner.allreduce([wide], o), finish, bytes=size(outputs), width=outputs[0].element_size())
+        return self.begin("all_gather", lambda: self.inner.allgather_coalesced([moved for moved, _ in pairs], own, *opts), output_lists, finish,
+                          bytes=size(own))
 
-    def _reduce_scatter_base(self, output, input, opts=None):
-        return self.reduce_scatter([output], [list(input.view(-1).split(output.numel()))], opts)
+    @overloads(c10d.GatherOptions, "root", empty=["output_tensors"])
+    def gather(self, output_tensors, input_tensors, opts):
+        peer = self.global_rank(opts.rootRank)
+        moved, finish = results(output_tensors[0]) if self.me == opts.rootRank else ([], None)
+        own = [in_order(t) for t in input_tensors]
+        outputs = [moved] if self.me == opts.rootRank else output_tensors
+        return self.begin("gather", lambda: self.inner.gather(outputs, own, opts), output_tensors, finish, bytes=size(own), peer=peer)
 
-    def alltoall_base(self, output, input, output_sizes, input_sizes, opts=None):
-        """Gloo's works on one tensor a rank; the cluster is told of equal parts."""
-        opts = opts if opts is not None else dist.AllToAllOptions()
-        return self.begin("all_to_all", lambda: self.inner.alltoall_base(output, input, output_sizes, input_sizes, opts), bytes=-(-size([input]) // self.world))
+    @overloads(c10d.ScatterOptions, "root", empty=["input_tensors"])
+    def scatter(self, output_tensors, input_tensors, opts):
+        peer = self.global_rank(opts.rootRank)
+        moved, finish = results(output_tensors)
+        parts = [[in_order(t) for t in l] for l in input_tensors]
+        return self.begin("scatter", lambda: self.inner.scatter(moved, parts, opts), output_tensors, finish, bytes=size(output_tensors), peer=peer)
 
-    # What PyTorch 2.15 calls them.
-    all_gather_single, reduce_scatter_single, all_to_all_single = _allgather_base, _reduce_scatter_base, alltoall_base
-
-    def alltoall(self, outputs, inputs, opts=None):
-        if len({t.numel() for t in inputs + outputs}) != 1:
-            raise NotImplementedError("the backend gradlab makes all_to_all of tensors of one size; use all_to_all_single for others")
-        whole, out = torch.stack(inputs), torch.empty((self.world,) + outputs[0].shape, dtype=outputs[0].dtype)
+    @overloads(c10d.ReduceScatterOptions, "op")
+    def reduce_scatter(self, output_tensors, input_tensors, opts):
+        """Not every gloo has one: every rank sums all of it, the cluster is told of a reduce-scatter of equal parts."""
+        (output,), parts = output_tensors, input_tensors[0]
+        if len(parts) != self.world or parts[self.me].numel() != output.numel():
+            raise ValueError("reduce_scatter: inputs of %s elements for %d ranks, and an output of %d on rank %d; want one input for each rank, and an output like that for its own"
+                             % ([t.numel() for t in parts], self.world, output.numel(), self.me))
+        whole = in_order(torch.cat([t.reshape(-1) for t in parts]), wider=True)
+        o = c10d.AllreduceOptions()
+        o.reduceOp, o.timeout = opts.reduceOp, opts.timeout
+        at = sum(t.numel() for t in parts[:self.me])
 
         def finish():
-            for t, o in zip(outputs, out):
-                t.copy_(o)
+            output.copy_(whole[at:at + output.numel()].view_as(output))
 
-        o = opts if opts is not None else dist.AllToAllOptions()
-        return self.begin("all_to_all", lambda: self.inner.alltoall_base(out, whole, [], [], o), finish, bytes=size(inputs[:1]))
+        each = -(-whole.numel() // self.world) * output.element_size()
+        return self.begin("reduce_scatter", lambda: self.inner.allreduce([whole], o), [output], finish, bytes=each, width=output.element_size())
 
-    def barrier(self, opts=None):
-        return self.begin("barrier", lambda: self.inner.barrier(*(() if opts is None else (opts,))))
+    def reduce_scatter_single(self, output, input, *opts):
+        if input.numel() != self.world * output.numel():
+            raise ValueError("reduce_scatter: an input of %d elements; want %d for each of %d ranks" % (input.numel(), output.numel(), self.world))
+        return self.reduce_scatter([output], [list(in_order(input).view(self.world, -1).unbind())], *opts)
 
-    def send(self, tensors, to, tag=0):
-        return self.begin("send", lambda: self.inner.send(tensors, to, tag), bytes=size(tensors), peer=self.ranks[to], tag=tag)
+    @overloads(c10d.AllToAllOptions, lists=False)
+    def all_to_all_single(self, output, input, output_split_sizes, input_split_sizes, opts):
+        """The cluster is told of equal parts."""
+        (whole,), finish = results([output])
+        own, out_sizes, in_sizes = in_order(input), list(output_split_sizes), list(input_split_sizes)
+        return self.begin("all_to_all", lambda: self.inner.alltoall_base(whole, own, out_sizes, in_sizes, opts), output, finish,
+                          bytes=-(-size([own]) // self.world))
+
+    @overloads(c10d.AllToAllOptions)
+    def alltoall(self, output_tensors, input_tensors, opts):
+        """Gloo's works on one tensor a rank."""
+        if len(output_tensors) != self.world or len(input_tensors) != self.world:
+            raise ValueError("all_to_all: %d outputs and %d inputs; want one of each for each of %d ranks" % (len(output_tensors), len(input_tensors), self.world))
+        whole = torch.cat([t.reshape(-1) for t in input_tensors])
+        sizes = [t.numel() for t in output_tensors]
+        out = torch.empty(sum(sizes), dtype=output_tensors[0].dtype, device=whole.device)
+
+        def finish():
+            for t, o in zip(output_tensors, out.split(sizes)):
+                t.copy_(o.view_as(t))
+
+        return self.begin("all_to_all", lambda: self.inner.alltoall_base(out, whole, sizes, [t.numel() for t in input_tensors], opts),
+                          output_tensors, finish, bytes=-(-size(input_tensors) // self.world))
+
+    # What PyTorch called them before 2.15.
+    _allgather_base, _reduce_scatter_base, alltoall_base = all_gather_single, reduce_scatter_single, all_to_all_single
+
+    @overloads(c10d.BarrierOptions)
+    def barrier(self, opts):
+        return self.begin("barrier", lambda: self.inner.barrier(opts))
+
+    def monitored_barrier(self, timeout=None, wait_all_ranks=False):
+        if isinstance(timeout, (int, float)):
+            timeout = datetime.timedelta(seconds=timeout)
+        self.clock.tell("wait", id=self.clock.begin("barrier", **self.where))
+        try:
+            self.inner.monitored_barrier(*([] if timeout is None else [timeout]), wait_all_ranks=wait_all_ranks)
+        finally:
+            self.clock.skip()
+
+    def send(self, tensors, dst, tag=0):
+        peer = self.global_rank(dst)
+        own = [in_order(t) for t in tensors]
+        return self.begin("send", lambda: self.inner.send(own, dst, tag), bytes=size(own), peer=peer, tag=tag)
 
     def recv(self, tensors, source, tag=0):
-        return self.begin("recv", lambda: self.inner.recv(tensors, source, tag), peer=self.ranks[source], tag=tag)
+        peer = self.global_rank(source)
+        moved, finish = results(tensors)
+        return self.begin("recv", lambda: self.inner.recv(moved, source, tag), tensors, finish, peer=peer, tag=tag)
 
     def recv_anysource(self, tensors, tag=0):
-        return self.begin("recv", lambda: self.inner.recv_anysource(tensors, tag), peer=-1, tag=tag)
+        moved, finish = results(tensors)
+        return self.begin("recv", lambda: self.inner.recv_anysource(moved, tag), tensors, finish, peer=-1, tag=tag)
+
+
+def width(tensors):
+    """Bytes of an element, by which sums are cut into chunks."""
+    widths = {t.element_size() for t in tensors if not t.is_sparse}
+    return widths.pop() if len(widths) == 1 else 1
+
+
+def monitored_barrier(group=None, timeout=None, wait_all_ranks=False):
+    """torch.distributed.monitored_barrier, which is for gloo and asks for its name."""
+    of = group if group is not None else dist.distributed_c10d._get_default_group()
+    if isinstance(of, Group):
+        return of.monitored_barrier(timeout, wait_all_ranks)
+    return theirs(group, timeout, wait_all_ranks)
+
+
+theirs, dist.monitored_barrier = dist.monitored_barrier, monitored_barrier
 
 
 def create(options, _=None):
@@ -349,17 +558,25 @@ if not hasattr(dist.Backend, "GRADLAB"):
     dist.Backend.register_backend("gradlab", create, extended_api=True, **({"devices": ["cpu"]} if "devices" in known else {}))
 
 
+def in_place():
+    """Has init_process_group and new_group of a script make groups of the backend gradlab, whatever it says."""
+    init, new = dist.init_process_group, dist.new_group
+
+    def init_process_group(backend=None, *args, **options):
+        return init("gradlab", *args, **options)
+
+    def new_group(ranks=None, timeout=None, backend=None, *args, **options):
+        return new(ranks, *([] if timeout is None else [timeout]), **options)
+
+    dist.init_process_group, dist.new_group = init_process_group, new_group
+
+
 def main():
-    """Runs a script whose init_process_group gets the backend gradlab, whatever it says."""
+    """Runs a script on the virtual cluster, whichever backend it names."""
     if len(sys.argv) < 2:
         raise SystemExit("usage: python3 -m gradlab.virtual SCRIPT [ARGUMENT ...]")
     import runpy
-    was = dist.init_process_group
-
-    def init_process_group(backend=None, *args, **options):
-        return was("gradlab", *args, **options)
-
-    dist.init_process_group = init_process_group
+    in_place()
     sys.argv = sys.argv[1:]
     sys.path[0] = os.path.dirname(os.path.abspath(sys.argv[0]))
     runpy.run_path(sys.argv[0], run_name="__main__")
