@@ -264,7 +264,7 @@ func TestDeadlines(t *testing.T) {
 			}
 		},
 	}
-	err := firstOf(together(context.Background(), ps, split(2, 1), func(_ int, c *Config) { c.Deadline = 200 * time.Millisecond }))
+	err := firstOf(together(context.Background(), ps, split(2, 1), func(_ int, c *Config) { c.Deadline = patience.Stretch(200 * time.Millisecond) }))
 	if err != nil {
 		t.Fatal(err)
 	}
