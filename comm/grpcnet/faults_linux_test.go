@@ -269,8 +269,16 @@ func TestF27StoppedReader(t *testing.T) {
 // F27: a process that lives and says so, but takes nothing, is dropped too.
 func TestF27DeafReader(t *testing.T) {
 	t.Parallel()
+	lease := patience.Stretch(time.Second)
+	if err := patience.Steady(lease, func() error { return deafReader(t.Context(), lease) }); err != nil {
+		t.Error(err)
+	}
+}
+
+// deafReader is one run with such a reader, and what was wrong with it.
+func deafReader(ctx context.Context, lease time.Duration) error {
 	deaf := make(chan struct{})
-	errs := together(t.Context(), all(2, func(ctx context.Context, h comm.Host) error {
+	errs := together(ctx, all(2, func(ctx context.Context, h comm.Host) error {
 		l := h.(*host).run.links[1-h.Rank()].Load()
 		if h.Rank() == 1 {
 			l.mu.Lock() // its receiver hangs, its heartbeats go on
@@ -289,14 +297,15 @@ func TestF27DeafReader(t *testing.T) {
 				return err
 			}
 		}
-	}), split(2, 1), func(_ int, c *Config) { c.Lease, c.QueueBytes = patience.Stretch(time.Second), 4<<20 })
-	if errs[0] != nil {
-		t.Error(errs[0])
-	}
+	}), split(2, 1), func(_ int, c *Config) { c.Lease, c.QueueBytes = lease, 4<<20 })
 	var fenced *FencedError
-	if !errors.As(errs[1], &fenced) {
-		t.Errorf("the deaf one was told %v", errs[1])
+	switch {
+	case errs[0] != nil:
+		return errs[0]
+	case !errors.As(errs[1], &fenced):
+		return fmt.Errorf("the deaf one was told %v", errs[1])
 	}
+	return nil
 }
 
 // A wire that can be cut without closing anything.

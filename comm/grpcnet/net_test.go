@@ -27,7 +27,7 @@ var testLinks = LinksGRPC
 func quick(world int, ranks ...int) Config {
 	return Config{
 		World: world, Ranks: ranks, Run: 42, Token: testToken,
-		Heartbeat: 50 * time.Millisecond, Lease: patience.Stretch(10 * time.Second),
+		Heartbeat: 50 * time.Millisecond, Lease: patience.Stretch(time.Minute),
 		JoinTimeout: patience.Stretch(5 * time.Second), ConnectTimeout: patience.Stretch(2 * time.Second), Deadline: patience.Stretch(20 * time.Second),
 		Identity: []Field{{Name: "model", Value: "mlp"}, {Name: "seed", Value: "1"}}, Links: testLinks,
 	}

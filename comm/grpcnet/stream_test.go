@@ -167,9 +167,9 @@ func TestStreamsEnd(t *testing.T) {
 			}
 		},
 	}
-	err := firstOf(together(t.Context(), ps, split(2, 1), func(_ int, c *Config) { c.Deadline = patience.Stretch(time.Second) }))
-	if err != nil {
-		t.Error(err)
+	errs := together(t.Context(), ps, split(2, 1), func(_ int, c *Config) { c.Deadline = patience.Stretch(time.Second) })
+	if err := firstOf(errs); err != nil {
+		t.Errorf("%v (all: %v)", err, errs)
 	}
 }
 
