@@ -33,7 +33,8 @@ type Calibration struct {
 	Parameters []CalibrationParameter `json:"parameters"`
 	Noise      float64                `json:"noise"` // standard deviation of the logarithm
 	// LeftOut is the rms of what a fitted point's logarithm is missed by when the others
-	// alone are fitted, to first order.
+	// alone are fitted, to first order. Points that alone tell of something do not count;
+	// where none is left it is 0.
 	LeftOut float64 `json:"left_out_rms"`
 	Held    Held    `json:"held_out"`
 
@@ -61,7 +62,7 @@ type CalibrationPoint struct {
 	Predicted float64 `json:"predicted"`          // by the parameters that were fitted
 	Low       float64 `json:"low,omitempty"`      // of points held out: 5 % are below
 	High      float64 `json:"high,omitempty"`     // 5 % are above
-	LeftOut   float64 `json:"left_out,omitempty"` // predicted when this fitted point is left out, to first order
+	LeftOut   float64 `json:"left_out,omitempty"` // predicted when this fitted point is left out, to first order; 0: it alone tells of something
 
 	config config.Config
 	bytes  int
@@ -538,6 +539,9 @@ func (f *fit) noise(cov *mat.SymDense, now []float64) float64 {
 	return min(max(math.Sqrt((sum+usual*usual)/(max(n, 0)+1)), 0.01), 0.3)
 }
 
+// leastRest is one minus the largest leverage of a point that the others can predict.
+const leastRest = 0.01
+
 // note writes down what came out.
 func (f *fit) note(z, before, now []float64, j *mat.Dense, cov *mat.SymDense) {
 	c := f.c
@@ -550,10 +554,13 @@ func (f *fit) note(z, before, now []float64, j *mat.Dense, cov *mat.SymDense) {
 		own := mat.Dot(j.RowView(k), &v)
 		r := now[k] - math.Log(p.Measured)
 		if p.Fitted {
-			left := r / max(1-own/(c.Noise*c.Noise), 1e-6)
-			p.LeftOut = p.Measured * math.Exp(left)
-			c.LeftOut += left * left
-			fitted++
+			// A point of leverage 1 tells alone of a parameter: the others predict nothing of it.
+			if rest := 1 - own/(c.Noise*c.Noise); rest >= leastRest {
+				left := r / rest
+				p.LeftOut = p.Measured * math.Exp(left)
+				c.LeftOut += left * left
+				fitted++
+			}
 			continue
 		}
 		w := 1.6449 * math.Sqrt(own+c.Noise*c.Noise)

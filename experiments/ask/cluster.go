@@ -33,10 +33,13 @@ func (c *Calibration) Write(out io.Writer, style string) error {
 			before = "–"
 		}
 		row := []string{fmt.Sprint(i + 1), p.What, progress.Seconds(p.Measured), before, progress.Seconds(p.Predicted), percent(p.Predicted, p.Measured), "fitted", ""}
-		if p.Fitted {
-			row[7] = percent(p.LeftOut, p.Measured)
-		} else {
+		switch {
+		case !p.Fitted:
 			row[6] = progress.Seconds(p.Low) + " to " + progress.Seconds(p.High)
+		case p.LeftOut > 0:
+			row[7] = percent(p.LeftOut, p.Measured)
+		default:
+			row[7] = "–"
 		}
 		points.Rows = append(points.Rows, row)
 	}
@@ -58,7 +61,11 @@ func (c *Calibration) Write(out io.Writer, style string) error {
 	if slices.ContainsFunc(c.free, free.isLink) {
 		fmt.Fprintln(out, "what nobody said of the links between hosts, network.bandwidth or network.latency, is fitted too, and may be anything before: say what they are, and the rest is known better")
 	}
-	fmt.Fprintf(out, "noise of a point %.1f %%; each fitted point, predicted from the others to first order, is missed by %.1f %% (rms)\n", 100*c.Noise, 100*c.LeftOut)
+	if c.LeftOut > 0 {
+		fmt.Fprintf(out, "noise of a point %.1f %%; fitted points, each predicted from the others to first order, are missed by %.1f %% (rms)\n", 100*c.Noise, 100*c.LeftOut)
+	} else {
+		fmt.Fprintf(out, "noise of a point %.1f %%, as assumed: each fitted point alone tells of a parameter, and the others do not predict it\n", 100*c.Noise)
+	}
 	if h := c.Held; h.Points > 0 {
 		fmt.Fprintf(out, "held out: %d points, missed by %.1f %% (rms), bias %+.1f %%; %d lie in their 90 %% interval\n", h.Points, 100*h.RMS, 100*h.Bias, h.Covered)
 	} else {
