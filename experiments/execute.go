@@ -159,7 +159,13 @@ func (e *execution) build() error {
 		return fmt.Errorf("%s: %w", e.title(), err)
 	}
 	if e.opt.Lead != nil {
-		return e.opt.Lead.check(e.job)
+		if err := e.opt.Lead.check(e.job); err != nil {
+			return err
+		}
+	}
+	// Before hours are spent: a column left out, or a label that was taken, may be a mistake.
+	if note := e.job.Data.Note; note != "" {
+		e.opt.Display.Once("%s: %s", e.config.Data, note)
 	}
 	return nil
 }

@@ -9,6 +9,7 @@ import (
 	"testing"
 
 	"github.com/gradlab/gradlab/experiments/config"
+	"github.com/gradlab/gradlab/experiments/progress"
 )
 
 // A table of one's own is trained on like any other set.
@@ -25,9 +26,23 @@ func TestOwnTable(t *testing.T) {
 		t.Fatal(err)
 	}
 	run := mustRuns(t, "steps: 60\nmodel: logistic\nworkers: 2\nbatch: 8\ndata: csv(path=mine.csv,label=kind)\n")[0]
-	res, err := Execute(context.Background(), run, Options{Recipe: "own", Out: filepath.Join(dir, "runs"), Places: config.Places{Dir: dir}})
+	var said strings.Builder
+	show := progress.New(&said, progress.Plain)
+	opt := Options{Recipe: "own", Out: filepath.Join(dir, "runs"), Places: config.Places{Dir: dir}, Display: show}
+	res, err := Execute(context.Background(), run, opt)
 	if err != nil {
 		t.Fatal(err)
+	}
+	// What was taken for what stands above the run, once for all that train on it.
+	again := run
+	again.Config.Seed++
+	if _, err := Execute(context.Background(), again, opt); err != nil {
+		t.Fatal(err)
+	}
+	show.Close()
+	note := strings.Index(said.String(), "line 1 holds the names of columns")
+	if strings.Count(said.String(), "line 1 holds") != 1 || note > strings.Index(said.String(), "done:") {
+		t.Errorf("a run of a table says\n%s", said.String())
 	}
 	if res.Accuracy < 0.95 {
 		t.Errorf("accuracy %g of two classes that a line parts", res.Accuracy)

@@ -24,8 +24,9 @@ type Display struct {
 	nameWidth atomic.Int32     // of the longest name on the terminal
 
 	mu   sync.Mutex
-	bars *mpb.Progress // nil: plain lines
-	open map[*row]bool // rows on the terminal
+	bars *mpb.Progress   // nil: plain lines
+	open map[*row]bool   // rows on the terminal
+	once map[string]bool // lines of Once that were written
 
 	downloading sync.Mutex
 	transfers   map[string]*transfer // by file or work; nil where the file is whole
@@ -58,7 +59,7 @@ func Every(t time.Duration) Option { return func(d *Display) { d.every = t } }
 
 // New shows things on w, as bars if it is a terminal. Close ends that.
 func New(w io.Writer, opts ...Option) *Display {
-	d := &Display{w: w, every: 5 * time.Second, now: time.Now, open: map[*row]bool{}, transfers: map[string]*transfer{}}
+	d := &Display{w: w, every: 5 * time.Second, now: time.Now, open: map[*row]bool{}, once: map[string]bool{}, transfers: map[string]*transfer{}}
 	for _, o := range opts {
 		o(d)
 	}
@@ -101,6 +102,21 @@ func (d *Display) Logf(format string, args ...any) {
 		return
 	}
 	d.line(fmt.Sprintf(format, args...))
+}
+
+// Once is Logf of a line that several runs have in common: it is written the first time.
+func (d *Display) Once(format string, args ...any) {
+	if d.silent() {
+		return
+	}
+	line := fmt.Sprintf(format, args...)
+	d.mu.Lock()
+	written := d.once[line]
+	d.once[line] = true
+	d.mu.Unlock()
+	if !written {
+		d.line(line)
+	}
 }
 
 // line writes a line of text.
