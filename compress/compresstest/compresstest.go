@@ -39,6 +39,7 @@ var Checks = []Check{
 	{Name: "lossless", Run: checkLossless},
 	{Name: "unbiased", Run: checkUnbiased, law: true},
 	{Name: "error", Run: checkError, law: true},
+	{Name: "worst", Run: checkWorst, law: true},
 	{Name: "witness", Run: checkWitness, law: true},
 	{Name: "formula", Run: checkFormula, law: true},
 	{Name: "claims", Run: checkClaims, law: true},

@@ -108,6 +108,10 @@ func errorOf(f compress.Family, x []float32, steps int) (mean, dev float64, err 
 	if err != nil {
 		return 0, 0, err
 	}
+	return c.errorOf(x, steps)
+}
+
+func (c *coder) errorOf(x []float32, steps int) (mean, dev float64, err error) {
 	var s, s2 float64
 	for range steps {
 		if err := c.code(x); err != nil {
