@@ -60,7 +60,7 @@ func (r *run) meetAgain(why error) {
 		return
 	}
 	for _, h := range r.hosts {
-		h.box.Close(err)
+		h.Box.Close(err)
 	}
 	r.cancel(err)
 }

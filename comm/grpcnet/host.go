@@ -5,7 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"runtime"
-	"runtime/debug"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -15,12 +14,8 @@ import (
 
 // host is what the programs of one rank run on.
 type host struct {
-	run     *run
-	rank    int
-	box     *comm.Mailbox
-	acts    sync.WaitGroup
-	err     comm.FirstError
-	traffic comm.Traffic
+	comm.RealHost
+	run *run
 
 	// To tell a rank that waits for anybody when there is nobody left.
 	live, waiting atomic.Int32
@@ -36,48 +31,29 @@ var (
 )
 
 func newHost(r *run, rank int) *host {
-	h := &host{run: r, rank: rank, box: comm.NewMailbox(rank, r.cfg.Deadline), anyone: map[*context.CancelCauseFunc]struct{}{}}
-	h.box.Meter(&h.traffic)
-	h.box.FetchBy(r)
+	h := &host{run: r, anyone: map[*context.CancelCauseFunc]struct{}{}}
+	h.Init(rank, r.cfg.Deadline)
+	h.Box.FetchBy(r)
 	return h
 }
 
-func (h *host) Rank() int              { return h.rank }
-func (h *host) Size() int              { return h.run.cfg.World }
-func (h *host) Traffic() *comm.Traffic { return &h.traffic }
-func (h *host) Now() time.Duration     { return monotonic() - h.run.start }
-func (h *host) Virtual() bool          { return false }
+func (h *host) Size() int          { return h.run.cfg.World }
+func (h *host) Now() time.Duration { return monotonic() - h.run.start }
 
-// Go starts an activity; a panic in it ends the rank with an error instead of
-// taking the process along.
+// Go starts an activity.
 func (h *host) Go(name string, p comm.Program) {
-	h.acts.Add(1)
 	h.live.Add(1)
-	go func() {
-		defer h.acts.Done()
+	h.Start(h.run.ctx, name, h, func(ctx context.Context, on comm.Host) error {
 		defer h.live.Add(-1)
-		defer func() {
-			if r := recover(); r != nil {
-				h.fail(fmt.Errorf("rank %d, %s: panic: %v\n%s", h.rank, name, r, debug.Stack()))
-			}
-		}()
-		if err := p(h.run.ctx, h); err != nil {
-			h.fail(fmt.Errorf("rank %d, %s: %w", h.rank, name, err))
-		}
-	}()
-}
-
-// fail ends the rank's other activities too.
-func (h *host) fail(err error) {
-	h.err.Add(err)
-	h.box.Close(err)
+		return p(ctx, on)
+	})
 }
 
 // put delivers a frame, of which the first bytes were seen at an instant. It
 // never waits.
 func (h *host) put(f comm.Frame, since time.Time) {
 	h.moves.Add(1)
-	h.box.PutSince(f, since)
+	h.Box.PutSince(f, since)
 }
 
 // Send implements comm.Endpoint. It takes the frame over even when it fails.
@@ -102,20 +78,20 @@ func (h *host) send(ctx context.Context, to int, f comm.Frame) error {
 	case there.gone != nil:
 		return h.refused(there.gone, f)
 	case there.host != nil:
-		h.traffic.SentBody(f, 0) // no link carries it
+		h.Traffic().SentBody(f, 0) // no link carries it
 		there.host.put(f, time.Time{})
 		return nil
 	}
 	counted := f // the frame may be released as soon as it is sent
 	if n := there.link.lane; n != nil && n.send(f) {
-		h.traffic.Sent(counted)
+		h.Traffic().Sent(counted)
 		return nil
 	}
-	err = there.link.order.push(ctx, f, h.run.cfg.Deadline, &h.traffic)
+	err = there.link.order.push(ctx, f, h.run.cfg.Deadline, h.Traffic())
 	if err != nil {
 		return h.unsent(err, to, f, len(f.Body))
 	}
-	h.traffic.Sent(counted)
+	h.Traffic().Sent(counted)
 	if len(counted.Body) <= 128<<10 {
 		runtime.Gosched() // the stream's sender runs at once, not when this rank next waits
 	}
@@ -135,9 +111,9 @@ func (h *host) SendFrom(ctx context.Context, to int, hd comm.Header, size int, s
 	if there.link == nil || there.link.lane == nil {
 		return h.Send(ctx, to, comm.Filled(f.Header, size, src))
 	}
-	switch ok, err := there.link.lane.sendFrom(ctx, f, size, src, &h.traffic); {
+	switch ok, err := there.link.lane.sendFrom(ctx, f, size, src, h.Traffic()); {
 	case ok:
-		h.traffic.SentBody(f, size)
+		h.Traffic().SentBody(f, size)
 		return nil
 	case err != nil:
 		return h.unsent(err, to, f, size)
@@ -149,7 +125,7 @@ func (h *host) SendFrom(ctx context.Context, to int, hd comm.Header, size int, s
 func (h *host) SendLent(ctx context.Context, to int, hd comm.Header, b []byte, l *comm.Loan) error {
 	if to >= 0 && to < h.run.cfg.World && h.run.hosts[to] == nil {
 		if p := h.run.links[h.run.owner[to]].Load(); p != nil && p.lane == nil {
-			return h.Send(ctx, to, comm.NewFrame(hd, l.Lend(b, &h.traffic, p)))
+			return h.Send(ctx, to, comm.NewFrame(hd, l.Lend(b, h.Traffic(), p)))
 		}
 	}
 	src := comm.Copied(b)
@@ -174,22 +150,22 @@ func (h *host) address(ctx context.Context, to int, f *comm.Frame, size int) (pl
 		return place{}, context.Cause(r.ctx)
 	}
 	if f.Header.Kind >= comm.Kind(comm.NumKinds) || f.Billed < 0 {
-		return place{}, fmt.Errorf("rank %d: a frame of %v billed at %d bytes", h.rank, f.Header.Kind, f.Billed)
+		return place{}, fmt.Errorf("rank %d: a frame of %v billed at %d bytes", h.Rank(), f.Header.Kind, f.Billed)
 	}
 	if to < 0 || to >= r.cfg.World {
-		return place{}, fmt.Errorf("rank %d: no rank %d to send to", h.rank, to)
+		return place{}, fmt.Errorf("rank %d: no rank %d to send to", h.Rank(), to)
 	}
 	if size > r.cfg.MaxFrame {
-		return place{}, fmt.Errorf("rank %d: a frame of %d bytes, at most %d are accepted", h.rank, size, r.cfg.MaxFrame)
+		return place{}, fmt.Errorf("rank %d: a frame of %d bytes, at most %d are accepted", h.Rank(), size, r.cfg.MaxFrame)
 	}
-	f.Header.From, f.Header.To = int32(h.rank), int32(to)
+	f.Header.From, f.Header.To = int32(h.Rank()), int32(to)
 	if f.Header.Run == 0 {
 		f.Header.Run = r.cfg.Run
 	}
 	if f.Header.Incarnation == 0 {
 		f.Header.Incarnation = r.cfg.Incarnation
 	}
-	if to == h.rank {
+	if to == h.Rank() {
 		return place{host: h}, nil
 	}
 	if g := r.gone[to].Load(); g != nil {
@@ -207,7 +183,7 @@ func (h *host) unsent(err error, to int, f comm.Frame, size int) error {
 	case errors.Is(err, errQueueClosed):
 		return h.refused(h.run.gone[to].Load(), f)
 	case errors.Is(err, errQueueFull):
-		return fmt.Errorf("%w: rank %d waited %v to send %d bytes to rank %d", comm.ErrDeadline, h.rank, h.run.cfg.Deadline, size, to)
+		return fmt.Errorf("%w: rank %d waited %v to send %d bytes to rank %d", comm.ErrDeadline, h.Rank(), h.run.cfg.Deadline, size, to)
 	}
 	return err
 }
@@ -218,7 +194,7 @@ func (h *host) refused(g *goneRank, f comm.Frame) error {
 		return errEnded
 	}
 	if g.quiet {
-		h.traffic.Sent(f)
+		h.Traffic().Sent(f)
 		f.Release()
 		return nil
 	}
@@ -241,34 +217,20 @@ func (h *host) Recv(ctx context.Context, from int, tag comm.Tag) (comm.Frame, er
 		ctx = c
 	}
 	h.waiting.Add(1)
-	f, err := h.box.Recv(ctx, from, tag)
+	f, err := h.RealHost.Recv(ctx, from, tag)
 	h.waiting.Add(-1)
 	h.moves.Add(1)
-	if err == nil && int(f.Header.From) != h.rank {
-		h.traffic.Recv(f)
-	}
 	return f, err
-}
-
-// Post implements comm.Streamer.
-func (h *host) Post(r *comm.Receipt, from int, tag comm.Tag, sink comm.Sink) {
-	h.box.Post(r, from, tag, sink)
 }
 
 // Await implements comm.Streamer.
 func (h *host) Await(ctx context.Context, r *comm.Receipt) (comm.Header, error) {
 	h.waiting.Add(1)
-	f, err := h.box.Await(ctx, r)
+	hd, err := h.RealHost.Await(ctx, r)
 	h.waiting.Add(-1)
 	h.moves.Add(1)
-	if err == nil && int(f.Header.From) != h.rank {
-		h.traffic.Recv(f)
-	}
-	return f.Header, err
+	return hd, err
 }
-
-// Cancel implements comm.Streamer.
-func (h *host) Cancel(r *comm.Receipt) { h.box.Cancel(r) }
 
 // checkAlone ends waits for anybody when all other ranks are gone and every
 // activity of this one waits. It must find the same twice in a row, with
@@ -281,7 +243,7 @@ func (h *host) checkAlone() {
 		return
 	}
 	e := h.run.lastGone.Load()
-	if e == nil || !h.run.alone(h.rank) {
+	if e == nil || !h.run.alone(h.Rank()) {
 		return
 	}
 	h.anyMu.Lock()
@@ -292,22 +254,7 @@ func (h *host) checkAlone() {
 }
 
 // Enter implements comm.Elastic.
-func (h *host) Enter(epoch uint32) { h.box.Enter(epoch) }
+func (h *host) Enter(epoch uint32) { h.Box.Enter(epoch) }
 
 // Rouse implements comm.Elastic: waits see by themselves that their context has ended.
 func (h *host) Rouse() {}
-
-// Do implements comm.Clock: the work is done at once.
-func (h *host) Do(ctx context.Context, w comm.Work) error { return h.box.Do(ctx, w) }
-
-// Sleep implements comm.Clock.
-func (h *host) Sleep(ctx context.Context, d time.Duration) error {
-	t := time.NewTimer(d)
-	defer t.Stop()
-	select {
-	case <-t.C:
-		return nil
-	case <-ctx.Done():
-		return context.Cause(ctx)
-	}
-}

@@ -194,7 +194,7 @@ func laneAlone(t *testing.T) (h *host, there *shm.Link, end func()) {
 	r.hosts = map[int]*host{0: h}
 	r.links[1].Store(newLink(r, 1, nil, &conn{private: true}, here))
 	return h, there, func() {
-		h.box.Close(errEnded)
+		h.Box.Close(errEnded)
 		r.cancel(nil)
 		discard(there)
 		discard(here)

@@ -141,7 +141,7 @@ func (r *run) replace(l *link) (why string) {
 	r.links[l.peer].Store(l)
 	for _, rank := range r.table[l.peer].Ranks {
 		for _, h := range r.hosts {
-			h.box.Back(rank)
+			h.Box.Back(rank)
 		}
 		r.gone[rank].Store(nil)
 	}

@@ -273,7 +273,7 @@ func (l *link) claim(h *comm.Header, size, billed int, since time.Time) (c comm.
 	if l.state != alive { // given up meanwhile: nothing of it may count
 		return c, false, nil
 	}
-	c, ok = to.box.Claim(*h, size, billed, since)
+	c, ok = to.Box.Claim(*h, size, billed, since)
 	return c, ok, nil
 }
 

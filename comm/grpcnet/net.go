@@ -118,7 +118,7 @@ func (n *Net) Run(ctx context.Context, programs []comm.Program) error {
 	for _, rank := range n.cfg.Ranks {
 		r.hosts[rank] = newHost(r, rank)
 	}
-	r.wire = &r.hosts[n.cfg.Ranks[0]].traffic
+	r.wire = r.hosts[n.cfg.Ranks[0]].Traffic()
 	if n.cfg.Coordinator == "" {
 		r.meet = newRendezvous(&n.cfg, n.addr)
 	}
@@ -141,7 +141,7 @@ func (n *Net) Run(ctx context.Context, programs []comm.Program) error {
 		stopSoon(server)
 	}
 	for _, h := range r.hosts {
-		h.box.Close(errEnded)
+		h.Box.Close(errEnded)
 	}
 	server.Stop()
 	r.tasks.Wait()
@@ -211,8 +211,7 @@ func (r *run) play(programs []comm.Program) {
 	var wg sync.WaitGroup
 	for _, h := range r.hosts {
 		wg.Go(func() {
-			h.acts.Wait()
-			err := h.err.Err()
+			err := h.Wait()
 			r.first.Add(err)
 			r.farewell(h, err)
 		})

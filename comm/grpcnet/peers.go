@@ -26,8 +26,8 @@ func (r *run) ends(g *goneRank) {
 	}
 	r.lastGone.Store(e)
 	for _, h := range r.hosts {
-		if h.rank != e.Rank {
-			h.box.Gone(e, quiet)
+		if h.Rank() != e.Rank {
+			h.Box.Gone(e, quiet)
 		}
 	}
 }
@@ -44,7 +44,7 @@ func (r *run) alone(rank int) bool {
 
 // farewell tells everybody that a rank of this process has ended.
 func (r *run) farewell(h *host, err error) {
-	e, kind := &comm.PeerError{Rank: h.rank, Cause: "has finished", Ended: err == nil, Incarnation: r.cfg.Incarnation}, byte(msgBye)
+	e, kind := &comm.PeerError{Rank: h.Rank(), Cause: "has finished", Ended: err == nil, Incarnation: r.cfg.Incarnation}, byte(msgBye)
 	text := ""
 	if err != nil {
 		e.Cause, kind, text = err.Error(), msgAbort, err.Error()
@@ -56,10 +56,10 @@ func (r *run) farewell(h *host, err error) {
 		}
 	}
 	r.markGone(e, err == nil)
-	h.box.Close(errEnded)
+	h.Box.Close(errEnded)
 	r.eachLink(func(l *link) {
 		if !l.died() { // who was given up must not take it for a good end
-			l.order.tell(rankMessage(kind, h.rank, text))
+			l.order.tell(rankMessage(kind, h.Rank(), text))
 		}
 	})
 	if kind == msgAgain {
@@ -146,7 +146,7 @@ func (r *run) fenced(by string, silent time.Duration) {
 		r.cfg.Logf("grpcnet: %v", err)
 		r.first.Add(err)
 		for _, h := range r.hosts {
-			h.box.Close(err)
+			h.Box.Close(err)
 		}
 		r.cancel(err)
 	})

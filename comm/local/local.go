@@ -6,7 +6,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"runtime/debug"
 	"sync"
 	"time"
 
@@ -33,8 +32,8 @@ func (n *Net) Run(ctx context.Context, programs []comm.Program) error {
 	start := time.Now()
 	hosts := make([]*host, len(programs))
 	for r := range hosts {
-		hosts[r] = &host{rank: r, all: hosts, start: start, ctx: ctx, box: comm.NewMailbox(r, deadline)}
-		hosts[r].box.Meter(&hosts[r].traffic)
+		hosts[r] = &host{all: hosts, start: start, ctx: ctx}
+		hosts[r].Init(r, deadline)
 	}
 	for r, p := range programs {
 		hosts[r].Go("main", p)
@@ -45,8 +44,7 @@ func (n *Net) Run(ctx context.Context, programs []comm.Program) error {
 		wg.Add(1)
 		go func() {
 			defer wg.Done()
-			h.acts.Wait()
-			err := h.err.Err()
+			err := h.Wait()
 			first.Add(err)
 			cause, quiet := "has finished", err == nil
 			if err != nil {
@@ -54,14 +52,14 @@ func (n *Net) Run(ctx context.Context, programs []comm.Program) error {
 			}
 			for _, o := range hosts {
 				if o != h {
-					o.box.Gone(&comm.PeerError{Rank: h.rank, Cause: cause, Ended: quiet}, quiet)
+					o.Box.Gone(&comm.PeerError{Rank: h.Rank(), Cause: cause, Ended: quiet}, quiet)
 				}
 			}
 		}()
 	}
 	wg.Wait()
 	for _, h := range hosts {
-		h.box.Close(errEnded)
+		h.Box.Close(errEnded)
 	}
 	return first.Err()
 }
@@ -71,41 +69,17 @@ var errEnded = errors.New("the net has ended")
 var _ comm.Elastic = (*host)(nil)
 
 type host struct {
-	rank    int
-	all     []*host
-	start   time.Time
-	ctx     context.Context
-	box     *comm.Mailbox
-	acts    sync.WaitGroup
-	err     comm.FirstError
-	traffic comm.Traffic
+	comm.RealHost
+	all   []*host
+	start time.Time
+	ctx   context.Context
 }
 
-func (h *host) Rank() int              { return h.rank }
-func (h *host) Size() int              { return len(h.all) }
-func (h *host) Traffic() *comm.Traffic { return &h.traffic }
-func (h *host) Now() time.Duration     { return time.Since(h.start) }
-func (h *host) Virtual() bool          { return false }
+func (h *host) Size() int          { return len(h.all) }
+func (h *host) Now() time.Duration { return time.Since(h.start) }
 
-// Go starts an activity; a panic in it ends the rank with an error instead of
-// taking all other ranks along.
-func (h *host) Go(name string, p comm.Program) {
-	h.acts.Add(1)
-	go func() {
-		defer h.acts.Done()
-		defer func() {
-			if r := recover(); r != nil {
-				err := fmt.Errorf("rank %d, %s: panic: %v\n%s", h.rank, name, r, debug.Stack())
-				h.err.Add(err)
-				h.box.Close(err)
-			}
-		}()
-		if err := p(h.ctx, h); err != nil {
-			h.err.Add(fmt.Errorf("rank %d, %s: %w", h.rank, name, err))
-			h.box.Close(err) // the other activities of this rank end too
-		}
-	}()
-}
+// Go starts an activity.
+func (h *host) Go(name string, p comm.Program) { h.Start(h.ctx, name, h, p) }
 
 func (h *host) Send(ctx context.Context, to int, f comm.Frame) error {
 	if ctx.Err() != nil {
@@ -114,39 +88,18 @@ func (h *host) Send(ctx context.Context, to int, f comm.Frame) error {
 	}
 	if to < 0 || to >= len(h.all) {
 		f.Release()
-		return fmt.Errorf("rank %d: no rank %d to send to", h.rank, to)
+		return fmt.Errorf("rank %d: no rank %d to send to", h.Rank(), to)
 	}
-	f.Header.From, f.Header.To = int32(h.rank), int32(to)
-	if to != h.rank {
-		h.traffic.Sent(f)
+	f.Header.From, f.Header.To = int32(h.Rank()), int32(to)
+	if to != h.Rank() {
+		h.Traffic().Sent(f)
 	}
-	h.all[to].box.Put(f)
+	h.all[to].Box.Put(f)
 	return nil
 }
 
-func (h *host) Recv(ctx context.Context, from int, tag comm.Tag) (comm.Frame, error) {
-	f, err := h.box.Recv(ctx, from, tag)
-	if err == nil && int(f.Header.From) != h.rank {
-		h.traffic.Recv(f)
-	}
-	return f, err
-}
-
 // Enter implements comm.Elastic.
-func (h *host) Enter(epoch uint32) { h.box.Enter(epoch) }
+func (h *host) Enter(epoch uint32) { h.Box.Enter(epoch) }
 
 // Rouse implements comm.Elastic: waits see by themselves that their context has ended.
 func (h *host) Rouse() {}
-
-func (h *host) Do(ctx context.Context, w comm.Work) error { return h.box.Do(ctx, w) }
-
-func (h *host) Sleep(ctx context.Context, d time.Duration) error {
-	t := time.NewTimer(d)
-	defer t.Stop()
-	select {
-	case <-t.C:
-		return nil
-	case <-ctx.Done():
-		return context.Cause(ctx)
-	}
-}

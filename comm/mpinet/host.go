@@ -7,9 +7,7 @@ import (
 	"errors"
 	"fmt"
 	"hash/fnv"
-	"runtime/debug"
 	"slices"
-	"sync"
 	"time"
 
 	"github.com/gradlab/gradlab/comm"
@@ -17,12 +15,8 @@ import (
 
 // host is what the programs of one rank run on.
 type host struct {
-	run     *run
-	rank    int
-	box     *comm.Mailbox
-	acts    sync.WaitGroup
-	err     comm.FirstError
-	traffic comm.Traffic
+	comm.RealHost
+	run *run
 }
 
 var (
@@ -32,39 +26,16 @@ var (
 )
 
 func newHost(r *run, rank int) *host {
-	h := &host{run: r, rank: rank, box: comm.NewMailbox(rank, r.cfg.Deadline)}
-	h.box.Meter(&h.traffic)
+	h := &host{run: r}
+	h.Init(rank, r.cfg.Deadline)
 	return h
 }
 
-func (h *host) Rank() int              { return h.rank }
-func (h *host) Size() int              { return len(h.run.owner) }
-func (h *host) Traffic() *comm.Traffic { return &h.traffic }
-func (h *host) Now() time.Duration     { return time.Since(h.run.start) }
-func (h *host) Virtual() bool          { return false }
+func (h *host) Size() int          { return len(h.run.owner) }
+func (h *host) Now() time.Duration { return time.Since(h.run.start) }
 
-// Go starts an activity; a panic in it ends the rank with an error instead of
-// taking the process along.
-func (h *host) Go(name string, p comm.Program) {
-	h.acts.Add(1)
-	go func() {
-		defer h.acts.Done()
-		defer func() {
-			if r := recover(); r != nil {
-				h.fail(fmt.Errorf("rank %d, %s: panic: %v\n%s", h.rank, name, r, debug.Stack()))
-			}
-		}()
-		if err := p(h.run.ctx, h); err != nil {
-			h.fail(fmt.Errorf("rank %d, %s: %w", h.rank, name, err))
-		}
-	}()
-}
-
-// fail ends the rank's other activities too.
-func (h *host) fail(err error) {
-	h.err.Add(err)
-	h.box.Close(err)
-}
+// Go starts an activity.
+func (h *host) Go(name string, p comm.Program) { h.Start(h.run.ctx, name, h, p) }
 
 // Send implements comm.Endpoint. Frames to a rank that has finished are dropped; to
 // one that has failed, they are an error.
@@ -82,40 +53,40 @@ func (h *host) send(ctx context.Context, to int, f comm.Frame) error {
 		return context.Cause(ctx)
 	}
 	if to < 0 || to >= h.Size() {
-		return fmt.Errorf("rank %d: no rank %d to send to", h.rank, to)
+		return fmt.Errorf("rank %d: no rank %d to send to", h.Rank(), to)
 	}
 	if f.Header.Kind >= comm.Kind(comm.NumKinds) || f.Billed < 0 {
-		return fmt.Errorf("rank %d: a frame of %v billed at %d bytes", h.rank, f.Header.Kind, f.Billed)
+		return fmt.Errorf("rank %d: a frame of %v billed at %d bytes", h.Rank(), f.Header.Kind, f.Billed)
 	}
-	f.Header.From, f.Header.To = int32(h.rank), int32(to)
+	f.Header.From, f.Header.To = int32(h.Rank()), int32(to)
 	if f.Header.Run == 0 {
 		f.Header.Run = r.cfg.Run
 	}
-	if to == h.rank {
-		h.box.Put(f)
+	if to == h.Rank() {
+		h.Box.Put(f)
 		return nil
 	}
 	if gone := r.goneRank(to); gone != nil && !gone.Ended {
 		return gone
 	} else if gone != nil {
-		h.traffic.Sent(f)
+		h.Traffic().Sent(f)
 		f.Release()
 		return nil
 	}
 	if o := r.hosts[to]; o != nil {
-		h.traffic.SentBody(f, 0) // nothing carries it
-		o.box.Put(f)
+		h.Traffic().SentBody(f, 0) // nothing carries it
+		o.Box.Put(f)
 		return nil
 	}
 	counted := f // the frame may be released as soon as it is sent
 	err := r.pump.put(ctx, &message{kind: msgFrame, process: r.owner[to], rank: to, frame: f}, r.cfg.Deadline)
 	switch {
 	case errors.Is(err, errQueueFull):
-		return fmt.Errorf("%w: rank %d waited %v to send %d bytes to rank %d", comm.ErrDeadline, h.rank, r.cfg.Deadline, len(f.Body), to)
+		return fmt.Errorf("%w: rank %d waited %v to send %d bytes to rank %d", comm.ErrDeadline, h.Rank(), r.cfg.Deadline, len(f.Body), to)
 	case err != nil:
 		return err
 	}
-	h.traffic.Sent(counted)
+	h.Traffic().Sent(counted)
 	return nil
 }
 
@@ -127,7 +98,7 @@ func (h *host) SendFrom(ctx context.Context, to int, hd comm.Header, size int, s
 // SendLent implements comm.Streamer. MPI reads the bytes where they lie.
 func (h *host) SendLent(ctx context.Context, to int, hd comm.Header, b []byte, l *comm.Loan) error {
 	if to >= 0 && to < h.Size() && h.run.hosts[to] == nil && len(b) > shortMost {
-		return h.Send(ctx, to, comm.NewFrame(hd, l.Lend(b, &h.traffic, h.run)))
+		return h.Send(ctx, to, comm.NewFrame(hd, l.Lend(b, h.Traffic(), h.run)))
 	}
 	src := comm.Copied(b)
 	return h.SendFrom(ctx, to, hd, len(b), &src)
@@ -142,47 +113,6 @@ func (r *run) Why() error {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	return r.death
-}
-
-// Recv implements comm.Endpoint.
-func (h *host) Recv(ctx context.Context, from int, tag comm.Tag) (comm.Frame, error) {
-	f, err := h.box.Recv(ctx, from, tag)
-	if err == nil && int(f.Header.From) != h.rank {
-		h.traffic.Recv(f)
-	}
-	return f, err
-}
-
-// Post implements comm.Streamer.
-func (h *host) Post(r *comm.Receipt, from int, tag comm.Tag, sink comm.Sink) {
-	h.box.Post(r, from, tag, sink)
-}
-
-// Await implements comm.Streamer.
-func (h *host) Await(ctx context.Context, r *comm.Receipt) (comm.Header, error) {
-	f, err := h.box.Await(ctx, r)
-	if err == nil && int(f.Header.From) != h.rank {
-		h.traffic.Recv(f)
-	}
-	return f.Header, err
-}
-
-// Cancel implements comm.Streamer.
-func (h *host) Cancel(r *comm.Receipt) { h.box.Cancel(r) }
-
-// Do implements comm.Clock: the work is done at once.
-func (h *host) Do(ctx context.Context, w comm.Work) error { return h.box.Do(ctx, w) }
-
-// Sleep implements comm.Clock.
-func (h *host) Sleep(ctx context.Context, d time.Duration) error {
-	t := time.NewTimer(d)
-	defer t.Stop()
-	select {
-	case <-t.C:
-		return nil
-	case <-ctx.Done():
-		return context.Cause(ctx)
-	}
 }
 
 // Folds implements comm.Folder: between ranks that are one of each process of the job.
@@ -226,24 +156,24 @@ func (h *host) FoldAll(ctx context.Context, ranks []int, hd comm.Header, x []byt
 	case <-h.run.pump.ended:
 		return hd.Flags, h.run.pump.broke()
 	case <-late.C:
-		return hd.Flags, fmt.Errorf("%w: rank %d waited %v for an all-reduce", comm.ErrDeadline, h.rank, h.run.cfg.Deadline)
+		return hd.Flags, fmt.Errorf("%w: rank %d waited %v for an all-reduce", comm.ErrDeadline, h.Rank(), h.run.cfg.Deadline)
 	}
-	h.traffic.Block(time.Since(began), 0)
+	h.Traffic().Block(time.Since(began), 0)
 	h.countFold(ranks, hd, len(x))
 	if f.words[1]&f.words[2] != 0 {
-		return hd.Flags, fmt.Errorf("rank %d folded tag %d of step %d with something else of other ranks", h.rank, hd.Tag, hd.Step)
+		return hd.Flags, fmt.Errorf("rank %d folded tag %d of step %d with something else of other ranks", h.Rank(), hd.Tag, hd.Step)
 	}
 	return uint16(f.words[0]), nil
 }
 
 // countFold counts what an all-reduce of so many bytes moves at least.
 func (h *host) countFold(ranks []int, hd comm.Header, bytes int) {
-	n, me := len(ranks), slices.Index(ranks, h.rank)
+	n, me := len(ranks), slices.Index(ranks, h.Rank())
 	least := 2 * (n - 1) * bytes / n
-	hd.Kind, hd.From, hd.To = comm.Gradient, int32(h.rank), int32(ranks[(me+1)%n])
-	h.traffic.SentBody(comm.Frame{Header: hd, Billed: least}, least)
+	hd.Kind, hd.From, hd.To = comm.Gradient, int32(h.Rank()), int32(ranks[(me+1)%n])
+	h.Traffic().SentBody(comm.Frame{Header: hd, Billed: least}, least)
 	hd.From = int32(ranks[(me+n-1)%n])
-	h.traffic.Recv(comm.Frame{Header: hd, Billed: least})
+	h.Traffic().Recv(comm.Frame{Header: hd, Billed: least})
 	p := h.run.pump
 	p.mu.Lock()
 	p.sent.Wire += uint64(least)

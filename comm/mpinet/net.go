@@ -151,7 +151,7 @@ func (n *Net) Run(ctx context.Context, programs []comm.Program) error {
 func (r *run) closeBoxes(err error) {
 	for _, h := range r.hosts {
 		if h != nil {
-			h.box.Close(err)
+			h.Box.Close(err)
 		}
 	}
 }
@@ -276,8 +276,7 @@ func (r *run) play(programs []comm.Program) {
 	for _, rank := range r.mine {
 		h := r.hosts[rank]
 		wg.Go(func() {
-			h.acts.Wait()
-			err := h.err.Err()
+			err := h.Wait()
 			r.first.Add(err)
 			m := message{kind: msgBye, rank: rank}
 			if err != nil {
@@ -334,7 +333,7 @@ func (r *run) take(m *message) {
 			_ = r.pump.fail(fmt.Errorf("mpinet: a frame for rank %d came to process %d", to, r.world.Rank))
 			return
 		}
-		r.hosts[to].box.Put(m.frame)
+		r.hosts[to].Box.Put(m.frame)
 	case msgBye, msgAbort:
 		e := &comm.PeerError{Rank: m.rank, Cause: "has finished", Ended: m.kind == msgBye}
 		if !e.Ended {
@@ -375,8 +374,8 @@ func (r *run) markGone(e *comm.PeerError) {
 		close(r.died)
 	}
 	for _, h := range r.hosts {
-		if h != nil && h.rank != e.Rank {
-			h.box.Gone(e, e.Ended)
+		if h != nil && h.Rank() != e.Rank {
+			h.Box.Gone(e, e.Ended)
 		}
 	}
 }
