@@ -92,7 +92,7 @@ func TestProbabilitiesAreCalibrated(t *testing.T) {
 		known := map[string]Belief{"raw": {Way: "raw", Tasks: 1}, "bf16": believe(trials, "bf16", "images", 8)}
 		a, b := option("bf16", 1), option("raw", math.Exp(known["bf16"].Log+0.5*world.Norm(50)))
 		p, _, _ := sooner(a, b, known, 0)
-		steps := math.Hypot(a.band(), b.band()) / 1.645 * world.Norm(60)
+		steps := math.Hypot(Band, Band) / 1.645 * world.Norm(60)
 		at := min(9, int(10*p))
 		cases[at]++
 		said[at] += p

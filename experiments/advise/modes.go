@@ -14,11 +14,6 @@ import (
 	"github.com/gradlab/gradlab/staleness"
 )
 
-// RoughBand is how far predicted steps of modes other than reduce and the server
-// with a barrier may be off, nine out of ten: they are sums of a pass and of messages,
-// with nothing overlapped, and have not been compared with the virtual cluster.
-const RoughBand = 0.25
-
 // modes are ways to train that are not one mean gradient of all workers an update.
 // A step is then one gradient of every worker.
 func (q *Question) modes() (out []config.Config) {
@@ -58,7 +53,7 @@ func (q *Question) modes() (out []config.Config) {
 	for _, s := range q.Servers {
 		add("server", "asp", s, nil)
 		if b := spare(c.Workers); b > 0 {
-			add("server", fmt.Sprintf("backup(b=%d)", b), s, nil)
+			add("server", backup(b), s, nil)
 		}
 	}
 	return out
@@ -99,16 +94,25 @@ func try(c *config.Config) error {
 	return nil
 }
 
+// mostFrames is how many messages the virtual cluster moves for the step of a mode: within
+// a second, where they meet at servers.
+const mostFrames = 4_100
+
 // simulated is the time in which every worker makes a gradient, by the virtual cluster,
-// and the bytes a worker sends for it: of modes without a price. Where there are many
-// workers it is that of few, as nobody waits for all.
+// and the bytes a worker sends for it. Where workers are too many it is that of few, with
+// the same share of servers.
 func (q *Question) simulated(ctx context.Context, c config.Config) (seconds, sent float64, err error) {
-	c = ask.Smaller(c)
+	const warm, steps = 4, 12 // of every worker
+	if c.Workers*max(1, c.Servers)*(warm+steps) > mostFrames {
+		late := spare(c.Workers)
+		if c = ask.Smaller(c); c.Policy == backup(late) {
+			c.Policy = backup(max(1, spare(c.Workers)))
+		}
+	}
 	j, err := c.Build(q.Places, nil)
 	if err != nil {
 		return 0, 0, err
 	}
-	const warm, steps = 4, 12 // of every worker
 	each := float64(c.Workers) / float64(j.PerUpdate())
 	c.Steps = max(2, int(math.Ceil((warm+steps)*each)))
 	m, err := ask.Measure(ctx, c, ask.Watch{Places: q.Places})
@@ -118,6 +122,9 @@ func (q *Question) simulated(ctx context.Context, c config.Config) (seconds, sen
 	rate := m.Rate(max(1, int(warm*each)), 1)
 	return each / rate, float64(m.BytesUp) * each / float64(c.Steps) / float64(c.Workers), nil
 }
+
+// backup is the policy that leaves out the last b workers of an update.
+func backup(b int) string { return config.Canonical("policy", fmt.Sprintf("backup(b=%d)", b)) }
 
 // spare is how many backup workers are considered: one in 25, as Chen et al. 2016
 // found for 100, and at least one of four or more.
@@ -129,36 +136,14 @@ func spare(workers int) int {
 }
 
 // other is the time of a step of a mode that modes lists, and the bytes a worker
-// sends in it.
+// sends in it. Local steps are a sum, as their exchange is one all-reduce with nothing
+// beside it; all else is simulated.
 func (p *pricer) other(ctx context.Context, c config.Config) (seconds, sent float64, err error) {
-	way := wayOf(c)
-	bytes, host := 4*float64(p.job.Model.Layout().Size()), float64(c.NetworkPerHost)
-	slowest, mean := 3*p.pass.slowest(), 0.0
-	for _, f := range p.pass.order {
-		mean += 3 * f / float64(len(p.pass.order))
-	}
-	message := p.alpha + bytes*math.Max(p.beta*host, p.stream) // all devices of a node send one
-	switch way {
-	case "dpsgd": // to both neighbours; on a ring one link each way leaves a node
-		return slowest + 2*(p.alpha+bytes*p.stream), 2 * bytes, nil
-	case "sgp":
-		return slowest + message, bytes, nil
-	case "adpsgd": // there and back, and nobody waits for the slowest
-		return mean + 2*message, bytes, nil
-	case "asp":
-		servers := float64(c.Servers)
-		busy := float64(c.Workers) * bytes / servers * p.beta * math.Min(host, servers)
-		return max(mean+2*message, busy), bytes, nil
-	case "backup":
-		late := *p
-		late.pass.order = p.pass.order[:len(p.pass.order)-spare(c.Workers)]
-		return late.server(c)
-	}
 	m, err := train.Modes.Parse(c.Mode)
-	local, ok := m.(train.LocalSGD)
 	if err != nil {
 		return 0, 0, err
 	}
+	local, ok := m.(train.LocalSGD)
 	if !ok {
 		return p.q.simulated(ctx, c)
 	}
@@ -167,7 +152,7 @@ func (p *pricer) other(ctx context.Context, c config.Config) (seconds, sent floa
 		return 0, 0, err
 	}
 	took, sent := p.exchange(c.Topology, blocks)
-	return slowest + took/float64(local.H), sent / float64(local.H), nil
+	return 3*p.pass.slowest() + took/float64(local.H), sent / float64(local.H), nil
 }
 
 // rank orders ways from the simple and safe to what asks most of who trains: no

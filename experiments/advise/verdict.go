@@ -203,12 +203,12 @@ func (v Verdict) Against(o *Option, known map[string]Belief) float64 {
 }
 
 // sooner is the probability that a arrives before b, and the logarithm of how many
-// times sooner it does, with its standard deviation. Steps are off by their bands,
+// times sooner it does, with its standard deviation. Steps are off by Band,
 // each by itself, and their ratio by times, the standard deviation of its logarithm.
 func sooner(a, b *Option, known map[string]Belief, times float64) (p, log, spread float64) {
 	x, y := known[a.Way()], known[b.Way()]
 	log = math.Log(b.arrives(known) / a.arrives(known))
-	steps := (a.band()*a.band() + b.band()*b.band()) / (1.645 * 1.645)
+	const steps = 2 * Band * Band / (1.645 * 1.645)
 	spread = math.Sqrt(x.Spread*x.Spread + y.Spread*y.Spread + steps + times*times)
 	return doubt(x, y).CDF(log / spread), log, spread
 }
@@ -224,12 +224,4 @@ func doubt(a, b Belief) distuv.StudentsT {
 		}
 	}
 	return distuv.StudentsT{Sigma: 1, Nu: min(few, 100)}
-}
-
-// band is how far the step may be off, nine out of ten.
-func (o *Option) band() float64 {
-	if o.Simulable() {
-		return Band
-	}
-	return RoughBand
 }
