@@ -539,9 +539,6 @@ func (f *fit) noise(cov *mat.SymDense, now []float64) float64 {
 	return min(max(math.Sqrt((sum+usual*usual)/(max(n, 0)+1)), 0.01), 0.3)
 }
 
-// leastRest is one minus the largest leverage of a point that the others can predict.
-const leastRest = 0.01
-
 // note writes down what came out.
 func (f *fit) note(z, before, now []float64, j *mat.Dense, cov *mat.SymDense) {
 	c := f.c
@@ -554,8 +551,8 @@ func (f *fit) note(z, before, now []float64, j *mat.Dense, cov *mat.SymDense) {
 		own := mat.Dot(j.RowView(k), &v)
 		r := now[k] - math.Log(p.Measured)
 		if p.Fitted {
-			// A point of leverage 1 tells alone of a parameter: the others predict nothing of it.
-			if rest := 1 - own/(c.Noise*c.Noise); rest >= leastRest {
+			// A point of leverage 1 tells alone of a parameter: the others do not predict it.
+			if rest := 1 - own/(c.Noise*c.Noise); rest >= 0.01 {
 				left := r / rest
 				p.LeftOut = p.Measured * math.Exp(left)
 				c.LeftOut += left * left

@@ -181,7 +181,7 @@ func TestListAndData(t *testing.T) {
 		t.Error(p.Says())
 	}
 	// Read, it turns out not to be MNIST.
-	if p := program.Finish(t, 1, "data", "mnist", "--verify", "--data-dir", dir); !strings.Contains(p.Out.String(), "2 samples read") || !strings.Contains(p.Err.String(), "4 files: not the official content") {
+	if p := program.Finish(t, 1, "data", "mnist", "--check", "--data-dir", dir); !strings.Contains(p.Out.String(), "2 samples read") || !strings.Contains(p.Err.String(), "4 files: not the official content") {
 		t.Error(p.Says())
 	}
 	pictures := t.TempDir()

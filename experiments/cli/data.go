@@ -15,10 +15,10 @@ import (
 )
 
 func (e *env) dataCommand() *cobra.Command {
-	var fetch, verify, check bool
+	var fetch, check bool
 	c := &cobra.Command{
 		Use:   "data [SET]",
-		Short: "Where a data set is; fetch, verify or check it, or files of yours",
+		Short: "Where a data set is; fetch or check it, or files of yours",
 		RunE: func(cmd *cobra.Command, args []string) error {
 			p := e.places()
 			d := progress.New(e.screen)
@@ -63,26 +63,20 @@ func (e *env) dataCommand() *cobra.Command {
 			case fetch && loc.Found && loc.Origin != data.Cached: // somebody put it there
 			case fetch:
 				loc, err = data.Fetch(cmd.Context(), args[0], opt)
-			case verify:
-				loc, err = data.Verify(args[0], opt)
 			}
 			if err != nil {
 				return err
 			}
-			if err := describe(e.out, loc); err != nil || !verify {
-				return err
-			}
-			return loc.Err()
+			return describe(e.out, loc)
 		},
 	}
 	c.Flags().BoolVar(&fetch, "fetch", false, "download it if it is not here")
-	c.Flags().BoolVar(&verify, "verify", false, "read all of it: files with a known SHA-256 are compared with it, others' pictures decoded; exit code 1 if something is wrong")
-	c.Flags().BoolVar(&check, "check", false, "of sets of pictures: compare classes and counts with the published ones, decode every picture, name what is broken, twice there, grey, CMYK or PNG, and say what to do; of files of your own, such as 'csv(path=t.csv)': count samples and classes, say what was left out, draw some samples; exit code 1 if something is wrong")
+	c.Flags().BoolVar(&check, "check", false, "read all of it: compare official files with their published digests, and classes and counts of pictures with the published ones, name pictures that are broken, twice there, grey, CMYK or PNG, and say what to do; of files of your own, such as 'csv(path=t.csv)', count samples and classes, say what was left out, draw some samples; exit code 1 if something is wrong")
 	return c
 }
 
-// checkData prints what is right and wrong with a copy of a set of pictures, or with
-// files of one's own.
+// checkData prints what is right and wrong with a copy of a set, or with files of one's
+// own.
 func (e *env) checkData(name string, opt data.Options) error {
 	if _, err := data.Sets.Parse(name); err != nil {
 		return usageError{err}
@@ -90,6 +84,12 @@ func (e *env) checkData(name string, opt data.Options) error {
 	r, err := data.Check(name, opt)
 	if err != nil {
 		return err
+	}
+	if len(r.Findings) == 0 {
+		if err := describe(e.out, r.Location); err != nil {
+			return err
+		}
+		return r.Err()
 	}
 	fmt.Fprintln(e.out, strings.TrimSpace(fmt.Sprintf("%s: %s %s", r.Name, r.Origin, r.Path)))
 	w := tabwriter.NewWriter(e.out, 0, 4, 2, ' ', 0)
@@ -120,6 +120,9 @@ func (e *env) checkData(name string, opt data.Options) error {
 		fmt.Fprintf(e.out, "  %s\n", line)
 	}
 	n := r.Problems()
+	if err := r.Err(); err != nil && n == 0 {
+		return err
+	}
 	if n == 0 && r.Origin == data.Yours {
 		fmt.Fprintln(e.out, "nothing is wrong with these files")
 		return nil

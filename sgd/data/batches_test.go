@@ -218,7 +218,7 @@ func TestDownsampledImageNet(t *testing.T) {
 	if ds.Hash != same.Hash || !slices.Equal(a.X, b.X) || !slices.Equal(a.Y, b.Y) {
 		t.Error("the .npz and the pickles are not the same set")
 	}
-	if loc, err := Verify("imagenet16", o); err != nil || loc.Err() != nil || loc.Samples != 3*n {
+	if loc, err := Check("imagenet16", o); err != nil || loc.Err() != nil || loc.Samples != 3*n {
 		t.Errorf("verified: %+v, %v", loc, err)
 	}
 	y, x := rows(2, n)

@@ -109,11 +109,13 @@ func TestCheckOfTarsAndOthers(t *testing.T) {
 	if len(all) != 23 {
 		t.Errorf("%d odd pictures", len(all))
 	}
-	if _, err := Check("mnist", Options{}); err == nil || !strings.Contains(err.Error(), "no set of pictures in files") {
-		t.Error(err)
+	for _, set := range []string{"mnist", "imagenette"} {
+		var missing *MissingError
+		if _, err := Check(set, Options{}); !errors.As(err, &missing) {
+			t.Errorf("%s: %v", set, err)
+		}
 	}
-	var missing *MissingError
-	if _, err := Check("imagenette", Options{}); !errors.As(err, &missing) {
-		t.Error(err)
+	if r, err := Check("digits", Options{}); err != nil || r.Origin != BuiltIn || r.Err() != nil {
+		t.Errorf("digits: %+v, %v", r, err)
 	}
 }

@@ -161,7 +161,7 @@ func TestOpenDownloads(t *testing.T) {
 			t.Fatalf("%d samples, %d requests, %d files told of", ds.Train.Len(), requests.Load(), len(seen))
 		}
 	}
-	loc, err := Verify("mnist", o)
+	loc, err := Check("mnist", o)
 	if err != nil || loc.Origin != Cached || len(loc.Files) != 4 {
 		t.Fatal(loc, err)
 	}
@@ -172,11 +172,11 @@ func TestOpenDownloads(t *testing.T) {
 	}
 	// A damaged file is fetched again, the others are not.
 	os.WriteFile(loc.Files[2].Path, []byte("damage"), 0o644)
-	if loc, _ := Verify("mnist", o); loc.Files[2].State != Differs {
+	if loc, _ := Check("mnist", o); loc.Files[2].State != Differs {
 		t.Errorf("%+v", loc.Files[2])
 	}
-	loc, err = Fetch(t.Context(), "mnist", o)
-	if err != nil || requests.Load() != 5 || loc.Files[2].State != Verified {
+	fetched, err := Fetch(t.Context(), "mnist", o)
+	if err != nil || requests.Load() != 5 || fetched.Files[2].State != Verified {
 		t.Errorf("%d requests, %v", requests.Load(), err)
 	}
 }

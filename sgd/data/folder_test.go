@@ -327,7 +327,7 @@ func TestOpenTellsHowFarItIs(t *testing.T) {
 	if got, want := told(), "reading cifar10/a.tar.zst; reading cifar10 pictures; decoding cifar10 pictures"; got != want {
 		t.Errorf("told %q, want %q", got, want)
 	}
-	if _, err := Verify("cifar10", o); err != nil {
+	if _, err := Check("cifar10", o); err != nil {
 		t.Fatal(err)
 	}
 	if got, want := told(), "reading cifar10/a.tar.zst; checking cifar10 pictures"; got != want {

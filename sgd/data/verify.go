@@ -10,23 +10,10 @@ import (
 	"path/filepath"
 	"slices"
 	"strings"
-	"sync"
 )
 
-// Verify locates the set and reads all of it. Official files are compared with
-// the published checksums. Unless these vouch for the whole set, its samples are
-// read too, and every picture is decoded. What is wrong is in the files' states,
-// and in Location.Err; the error is that of a set that is not there, a
-// MissingError, or of an unknown name.
-func Verify(name string, o Options) (Location, error) {
-	r, name, err := lookup(name)
-	if err != nil || r == nil {
-		return Location{Name: name, Origin: BuiltIn, Found: err == nil}, err
-	}
-	loc := r.locate(o)
-	if !loc.Found {
-		return loc, r.missing(o, nil)
-	}
+// digests compares official files with what is published of them.
+func (r *recipe) digests(loc *Location) {
 	for i := range loc.Files {
 		base := strings.TrimSuffix(filepath.Base(loc.Files[i].Path), ".gz")
 		for _, f := range r.files {
@@ -35,10 +22,6 @@ func Verify(name string, o Options) (Location, error) {
 			}
 		}
 	}
-	if !r.vouched(loc.Files) {
-		r.readAll(&loc, o)
-	}
-	return loc, nil
 }
 
 // vouched tells whether every official file is there and verified.
@@ -52,54 +35,24 @@ func (r *recipe) vouched(files []File) bool {
 	return len(r.files) > 0 && n >= len(r.files)
 }
 
-// readAll reads every sample of the set, for loc to tell what is wrong.
-func (r *recipe) readAll(loc *Location, o Options) {
+// readAll reads every sample of a set in files of many, for loc to tell what is wrong.
+func (r *recipe) readAll(t *tree, loc *Location, o Options) {
 	broken := func(path string, why error) {
 		loc.Unread++
 		if loc.Unread <= 100 {
 			loc.Files = append(loc.Files, File{Path: path, State: Broken, Why: why.Error()})
 		}
 	}
-	t, err := openTree(loc.Path, r.name == "imagenet", o.indices(), r.unpacking(o))
-	if err != nil {
-		broken(loc.Path, err)
-		return
-	}
-	defer t.Close()
 	if slices.Contains(r.kinds, npyKind) {
 		r.checkBatches(t, loc, o, broken)
 		return
 	}
-	if r.packed(t) {
-		l, err := t.load(r, "", o)
-		if err != nil {
-			broken(loc.Path, err)
-			return
-		}
-		loc.Samples = len(l.parts[0].label) + len(l.parts[1].label)
-		return
-	}
-	parts, _, err := t.imageFolder(0)
+	l, err := t.load(r, "", o)
 	if err != nil {
 		broken(loc.Path, err)
 		return
 	}
-	list := slices.Concat(parts[0], parts[1])
-	loc.Samples = len(list)
-	var mu sync.Mutex
-	official, w := len(loc.Files), r.newWork(o, checking, "", pictureUnit, int64(len(list)))
-	t.each(list, w, func(i int, raw []byte, err error) {
-		if err == nil {
-			_, err = decodeImage(raw)
-			err = t.wrap(list[i].path(), err)
-		}
-		if err != nil {
-			mu.Lock()
-			defer mu.Unlock()
-			broken(list[i].path(), err)
-		}
-	})
-	slices.SortFunc(loc.Files[official:], func(a, b File) int { return strings.Compare(a.Path, b.Path) })
+	loc.Samples = len(l.parts[0].label) + len(l.parts[1].label)
 }
 
 // packed tells whether the set is read from files of many samples, not pictures.
