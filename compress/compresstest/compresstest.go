@@ -11,9 +11,13 @@
 package compresstest
 
 import (
+	"errors"
 	"fmt"
 	"math"
+	"path/filepath"
 	"reflect"
+	"runtime"
+	"strings"
 
 	"github.com/gradlab/gradlab/compress"
 	"github.com/gradlab/gradlab/internal/patience"
@@ -143,11 +147,45 @@ func Failures(f compress.Family) map[string]error {
 // guard turns a panic into an error.
 func guard(fn func() error) (err error) {
 	defer func() {
-		if p := recover(); p != nil {
-			err = fmt.Errorf("panic: %v", p)
+		switch p := recover().(type) {
+		case nil:
+		case panicked:
+			err = errors.New(string(p))
+		default:
+			err = errors.New(string(panicAt(p)))
 		}
 	}()
 	return fn()
+}
+
+// panicked says how a codec panicked, where, and on which block.
+type panicked string
+
+// panicAt is what a deferred function that has recovered p says of it, with the line that
+// panicked.
+func panicAt(p any) panicked {
+	var pcs [32]uintptr
+	frames := runtime.CallersFrames(pcs[:runtime.Callers(3, pcs[:])])
+	for {
+		f, more := frames.Next()
+		if !strings.HasPrefix(f.Function, "runtime.") {
+			return panicked(fmt.Sprintf("panic at %s:%d: %v", filepath.Base(f.File), f.Line, p))
+		}
+		if !more {
+			return panicked(fmt.Sprintf("panic: %v", p))
+		}
+	}
+}
+
+// names says, deferred, on which block a codec panicked that panics.
+func (c *coder) names(call string) {
+	switch p := recover().(type) {
+	case nil:
+	case panicked:
+		panic(p)
+	default:
+		panic(panicAt(p) + panicked(fmt.Sprintf(" (%s, a block of %d×%d, step %d)", call, c.block.Rows, c.block.Cols, c.step)))
+	}
 }
 
 // Specs lists the codecs the suite, the golden vectors and the benchmarks cover:
@@ -290,6 +328,7 @@ func newCoder(f compress.Family, b compress.Block) (*coder, error) {
 
 // encode makes the payload of the next step.
 func (c *coder) encode(g []float32) error {
+	defer c.names("Append")
 	var err error
 	c.payload, err = c.Append(c.payload[:0], g, compress.Step{N: c.step, Seed: c.block.Seed})
 	if err != nil {
@@ -301,6 +340,7 @@ func (c *coder) encode(g []float32) error {
 
 // decode fills out with what the last payload stands for.
 func (c *coder) decode() error {
+	defer c.names("AddTo")
 	clear(c.out)
 	err := c.AddTo(c.out, 1, c.payload, compress.From{Rank: c.block.Rank, Step: c.step - 1})
 	if err != nil {

@@ -32,7 +32,11 @@ func Vector(law string, d, n int) []float32 {
 func Measure(f compress.Family, d, steps int) ([]Errors, error) {
 	var out []Errors
 	for _, in := range inputs {
-		e, err := errorsOn(f, d, steps, func(i int) []float32 { return in.vector(d, i) })
+		var e Errors
+		err := guard(func() (err error) {
+			e, err = errorsOn(f, d, steps, func(i int) []float32 { return in.vector(d, i) })
+			return err
+		})
 		if err != nil {
 			return nil, err
 		}

@@ -3,9 +3,11 @@ package cli
 import (
 	"bytes"
 	"encoding/json"
+	"regexp"
 	"strings"
 	"testing"
 
+	"github.com/gradlab/gradlab/compress"
 	"github.com/gradlab/gradlab/internal/patience"
 )
 
@@ -43,6 +45,48 @@ func TestCodecCheck(t *testing.T) {
 		errs.Reset()
 		if code := Main([]string{"codec", "check", arg}, &out, &errs); code != ExitConfig || !strings.Contains(errs.String(), want) {
 			t.Errorf("%s: exit %d, %s", arg, code, &errs)
+		}
+	}
+}
+
+// panicky writes beyond its buffer on matrices.
+type panicky struct{ compress.Raw }
+
+func (f panicky) New(b compress.Block) (compress.Codec, error) {
+	c, err := f.Raw.New(b)
+	return panickyCodec{c, b}, err
+}
+
+type panickyCodec struct {
+	compress.Codec
+	b compress.Block
+}
+
+func (c panickyCodec) Append(dst []byte, g []float32, s compress.Step) ([]byte, error) {
+	if c.b.Rows > 8 {
+		g[len(g)] = 0
+	}
+	return c.Codec.Append(dst, g, s)
+}
+
+// Of a codec that panics the check says in which line and on which block, and goes on.
+func TestCodecCheckOfAPanic(t *testing.T) {
+	patience.Alone(t)
+	r, err := checkCodec(panicky{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	var out bytes.Buffer
+	if err := r.write(&out); err != nil {
+		t.Fatal(err)
+	}
+	said := regexp.MustCompile(`FAILED \w+: panic at codec_test\.go:\d+: runtime error: index out of range \[\d+\] with length \d+ \(Append, a block of \d+×\d+, step \d+\)\n`)
+	if !said.Match(out.Bytes()) || !strings.Contains(out.String(), "checks hold") {
+		t.Errorf("of a panic it says\n%s", &out)
+	}
+	for rate, want := range map[float64]string{21.4e6: "21.4 MB/s", 3.36e9: "3.36 GB/s", 12e3: "0.012 MB/s"} {
+		if got := bytesPerSecond(rate); got != want {
+			t.Errorf("%g bytes a second are %s, want %s", rate, got, want)
 		}
 	}
 }
