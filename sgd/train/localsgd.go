@@ -207,6 +207,7 @@ func (l *localWorker) agree(ctx context.Context) (flags uint16, err error) {
 	if err := l.content.begin(0); err != nil {
 		return 0, err
 	}
+	l.steps = l.step - l.since
 	if flags, err = l.exchange(ctx, &l.buckets[0], l.step, ask); err != nil {
 		return flags, err
 	}

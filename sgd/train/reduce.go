@@ -76,6 +76,7 @@ type reducer struct {
 	sched    lrschedule.Schedule
 	all      bool                // mode gather: nothing is summed on the way
 	counts   map[[2]int][2]int   // by bucket: bytes under codecs raw and bf16
+	steps    int                 // that an exchange stands for; 0: one
 	content  content             // what is exchanged
 	ex       []compress.Exchange // otherwise, by piece
 	gathered []bool              // by piece: everybody decodes everybody's payload

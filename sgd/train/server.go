@@ -381,7 +381,7 @@ func (s *server) handle(ctx context.Context, f comm.Frame) error {
 			if f, whole, err = s.join(f); err != nil || !whole {
 				return err
 			}
-			plainly(s.h, s.shard.whole)
+			pushed(s.h, s.job, s.shard.whole)
 		}
 		for {
 			due, ok, err := s.order.next(f)

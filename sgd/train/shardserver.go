@@ -124,7 +124,7 @@ func (s *ShardServer) Arrived(ctx context.Context, push comm.Frame) error {
 	if err := s.times.decoding(ctx, s.job.serving(s.tariff, 0, len(s.shard.pieces), push.Billed)); err != nil {
 		return err
 	}
-	plainly(s.h, s.shard.whole)
+	pushed(s.h, s.job, s.shard.whole)
 	return nil
 }
 

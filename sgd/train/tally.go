@@ -10,13 +10,20 @@ import (
 
 // What went over the network is also counted as codecs raw and bf16 would have
 // sent it: four bytes an element, and two but for buffers, which no codec touches.
-// Modes with servers count what these take and answer, others what workers send.
+// Modes with servers count what these take and answer, others what workers send. With local
+// steps an exchange, or a push, stands for the gradients of all steps since the last one.
 
 // plain is what a part takes under codecs raw and bf16, in bytes.
 func (pt part) plain() (raw, bf16 int) { return 4 * pt.size, 2 * (pt.size + pt.exact) }
 
 // plainly counts a frame with a part in it, either way.
 func plainly(h comm.Host, pt part) { h.Traffic().Plain(pt.plain()) }
+
+// pushed counts the gradients behind a push.
+func pushed(h comm.Host, j *Job, pt part) {
+	raw, bf16 := pt.plain()
+	h.Traffic().Plain(j.perPush()*raw, j.perPush()*bf16)
+}
 
 // count counts what this rank would have sent in the exchange of a bucket.
 func (r *reducer) count(b *bucket) {
@@ -32,7 +39,8 @@ func (r *reducer) count(b *bucket) {
 		}
 		r.counts[k] = sum
 	}
-	r.h.Traffic().Plain(sum[0], sum[1])
+	n := max(1, r.steps)
+	r.h.Traffic().Plain(n*sum[0], n*sum[1])
 }
 
 // moves is the bytes that this rank sends in an all-reduce of n elements.
