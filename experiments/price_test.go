@@ -54,8 +54,8 @@ func TestPricedIsTrained(t *testing.T) {
 	t.Parallel()
 	patience.Virtual(t)
 	for name, keys := range map[string][]string{
-		"server":        {"mode=server", "servers=2", "gap=true", "checkpoint_every=5"},
-		"server topk":   {"mode=server", "codec=feedback(topk(keep=0.1))", "overlap=true", "order_log=true"},
+		"server":        {"mode=server", "servers=2", "observe=gap", "checkpoint_every=5"},
+		"server topk":   {"mode=server", "codec=feedback(topk(keep=0.1))", "overlap=true", "observe=order_log"},
 		"server down":   {"mode=server", "codec=threshold", "down_codec=topk(keep=0.2)"},
 		"barrier":       {"mode=server(barrier=true)", "codec=qsgd(bits=4)"},
 		"reduce":        {"mode=reduce", "overlap=true", "cycle=100us"},

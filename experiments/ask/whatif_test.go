@@ -118,7 +118,7 @@ func TestWhatIfRefuses(t *testing.T) {
 	t.Parallel()
 	for change, want := range map[string]string{
 		"steps=10": "as many updates", "epochs=2": "as many updates", "net=local": "virtual cluster", "emulate=true": "virtual cluster",
-		"eval_every=5": "no record", "target=0.9": "no record", "Trace=true": "no record", "weightless=true": "sizes of frames", "data=mnist": "other data",
+		"eval_every=5": "no record", "target=0.9": "no record", "Observe=trace": "no record", "weightless=true": "sizes of frames", "data=mnist": "other data",
 	} {
 		var bad *config.Error
 		_, err := AnswerWhatIf(context.Background(), t.TempDir(), []string{change}, config.Places{})

@@ -44,6 +44,7 @@ func kinds() []kind {
 		{"profiles", "timing", profile.Profiles.Entries},
 		{"laws", "device.law", timing.Laws.Entries},
 		{"faults", "faults", nemesis.Faults.Entries},
+		{"observations", "observe", config.Observations},
 		{"devices", "device", devices},
 		{"clusters", "cluster", clusters},
 		{"transports", "transport", transports},

@@ -90,9 +90,10 @@ var specs = map[string]func(text string) (string, error){
 		d, err := parseDeaths(text)
 		return d.String(), err
 	},
-	"faults": canonicalFaults,
-	"leave":  canonicalMoves,
-	"join":   canonicalMoves,
+	"observe": canonicalObserved,
+	"faults":  canonicalFaults,
+	"leave":   canonicalMoves,
+	"join":    canonicalMoves,
 	"device.codec": func(text string) (string, error) {
 		t, err := parseCodecTime(text)
 		if err != nil {
@@ -149,8 +150,8 @@ func (c *Config) Resolve() error {
 	if c.NetworkModel == "fifo" && (c.NetworkPerHost > 1 || c.NetworkColocate || c.NetworkRack > 0 || c.NetworkStream > 0 || c.NetworkReduce > 0 || c.NetworkGather > 0 || c.NetworkMessage != "0s") {
 		errs = append(errs, errors.New("key \"network.model\": fifo knows neither hosts nor racks nor limits of streams nor a cost of messages; use fair"))
 	}
-	if c.Trace && c.Net != "sim" {
-		errs = append(errs, fmt.Errorf("key \"trace\": net=%s has no virtual clock to trace; use net=sim", c.Net))
+	if c.IsObserved(Trace) && c.Net != "sim" {
+		errs = append(errs, fmt.Errorf("key \"observe\": net=%s has no virtual clock to trace; take trace out, or use net=sim", c.Net))
 	}
 	if err := c.checkEmulate(); err != nil {
 		errs = append(errs, err)
@@ -333,7 +334,7 @@ func (c Config) Assemble(ds sgd.Dataset, at Places) (*train.Job, *CodecPrices, e
 		Workers: c.Workers, Node: c.NetworkPerHost, Servers: c.Servers, Batch: c.Batch, Accumulate: c.Accumulate, Batches: lrschedule.Batches.MustParse(c.BatchSchedule), Sides: lrschedule.Sides.MustParse(c.SideSchedule), Seed: c.Seed, EvalEvery: c.EvalEvery,
 		Overlap: c.Overlap, Bucket: c.Bucket, Cycle: cycle, Priority: c.Priority, Partition: c.Partition,
 		NormGroup: c.BNGroup, EMA: c.EMA, EMAEvery: c.EMAEvery,
-		NonFinite: c.NonFinite, CheckpointEvery: c.CheckpointEvery, Gap: c.Gap, NoiseScale: c.NoiseScale, LogOrder: c.OrderLog,
+		NonFinite: c.NonFinite, CheckpointEvery: c.CheckpointEvery, Gap: c.IsObserved(Gap), NoiseScale: c.IsObserved(NoiseScale), LogOrder: c.IsObserved(OrderLog),
 		Timing: timing, Weightless: c.Weightless, Run: c.runID(), Threads: c.Threads,
 	}
 	if c.BNGroup == 0 {

@@ -80,9 +80,7 @@ type Config struct {
 	EMA             float64 `key:"ema" effect:"trajectory" min:"0" max:"1" doc:"decay of a moving average of the parameters, below 1: it is evaluated and kept at the end, and training goes on from the parameters themselves; 0: none"`
 	EMAEvery        int     `key:"ema_every" effect:"trajectory" min:"1" doc:"updates from one that enters the moving average of ema to the next"`
 	NonFinite       string  `key:"nonfinite" effect:"trajectory" oneof:"fail,zero" doc:"what a gradient with NaN or Inf does"`
-	NoiseScale      bool    `key:"noise_scale" effect:"observed" doc:"measure the gradient noise scale (McCandlish et al. 2018, appendix A.1), in samples: about how large a batch still pays; runs in step with codecs that send every value"`
-	Gap             bool    `key:"gap" effect:"observed" doc:"servers measure how far the parameters have moved since a gradient was made; costs a copy of them an update"`
-	OrderLog        bool    `key:"order_log" effect:"observed" doc:"keep the order in which gradients reach servers, for gradlab replay"`
+	Observe         string  `key:"observe" effect:"observed" doc:"what a run records of itself beside its evaluations: one word, or a list such as [gap,trace], of gap, noise_scale, order_log and trace (gradlab list observations); none"`
 	CheckpointEvery int     `key:"checkpoint_every" effect:"trajectory" min:"0" doc:"worker steps between the marks at which a checkpoint is kept, and asynchronous runs on sim come to rest, by which their bits change; 0: a checkpoint every five minutes and just before the end where that changes nothing, and at a stop, but none where nobody waits on sim"`
 
 	Elastic     bool   `key:"elastic" effect:"trajectory" doc:"a worker that dies does not end a run in step: the step in flight is void, and the others make it again without it; in asynchronous runs workers come in at once, where the mode can (docs/faults.md)"`
@@ -128,7 +126,6 @@ type Config struct {
 	NetworkModel     string     `key:"network.model" effect:"environment" on:"virtual" oneof:"fair,fifo" doc:"how streams share virtual NICs; fifo is approximate"`
 	Emulate          bool       `key:"emulate" effect:"environment" doc:"net=local and net=grpc: every rank gets a NIC and a device of its own on the real clock: network.bandwidth, latency and message, timing and device.* hold as on the virtual cluster; processes of one machine only"`
 	known            *knowledge // of its cluster, in memory alone
-	Trace            bool       `key:"trace" effect:"observed" doc:"keeps who computes, waits and sends: trace.json.gz, for ui.perfetto.dev, and timeline.svg in the run folder; no more than the first 1,048,576 spans and frames, in the picture the first 4,000, of 64 ranks; net=sim only"`
 }
 
 // Default is the configuration that a recipe's keys are laid over.
@@ -137,7 +134,7 @@ func Default() Config {
 		Model: "mlp", Init: "none", Data: "digits", Optimizer: "sgd", Schedule: "constant(lr=0.1)",
 		Codec: "raw", DownCodec: "raw", Mode: "server", Policy: "bsp", Corrector: "none",
 		Topology: "ring", Graph: "ring", Outer: "sgd", Placement: "greedy", Net: "sim", Links: "auto", Workers: 4, Servers: 1, Batch: 32, BatchSchedule: "fixed", SideSchedule: "fixed", Accumulate: 1,
-		Epochs: 1, Seed: 1, Metric: "accuracy", Until: "end", Dropout: -1, Precision: "float32", Winograd: true, Cycle: "0s", EMAEvery: 1, BNGroup: 1, MinWorkers: 1, OnResize: "keep_global", Leave: "none", Join: "none", NonFinite: "fail", Unreadable: 0.001,
+		Epochs: 1, Seed: 1, Metric: "accuracy", Until: "end", Dropout: -1, Precision: "float32", Winograd: true, Cycle: "0s", EMAEvery: 1, BNGroup: 1, MinWorkers: 1, OnResize: "keep_global", Leave: "none", Join: "none", NonFinite: "fail", Observe: "none", Unreadable: 0.001,
 		Timing: "model", DeviceFLOPS: 1e11, DeviceCodec: codecsMeasured, Cluster: "none", Device: "none", DeviceLaw: "constant", DeviceSlow: "none", DeviceDie: "none", Faults: "none", NetworkBandwidth: 1e9 / 8, NetworkLatency: "50µs",
 		NetworkMessage: "0s", NetworkShare: 1, NetworkOverlap: 1, NetworkCall: "0s", DeviceStep: "0s", Transport: "none", Node: "none", NetworkPerHost: 1, NetworkInside: 1e10, NetworkOversub: 1, NetworkModel: "fair",
 	}

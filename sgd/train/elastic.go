@@ -27,7 +27,7 @@ func (j *Job) checkElastic() error {
 	case t.Elastic && t.Servers > 0 && !j.corrector().None:
 		return fmt.Errorf("elastic=true: corrector %s keeps something for each worker, and some may leave; use corrector=none", staleness.Correctors.Spec(j.Corrector))
 	case t.Servers > 0 && (j.LogOrder || j.Replay != nil):
-		return errors.New("elastic=true: pushes that are called off would be in the order log; set order_log=false")
+		return errors.New("elastic=true: pushes that are called off would be in the order log; take order_log out of observe")
 	case j.MinWorkers < 0 || j.MinWorkers > j.Workers:
 		return fmt.Errorf("min_workers is %d, want 0 to %d, the workers that there are", j.MinWorkers, j.Workers)
 	case j.Grows():
@@ -35,7 +35,7 @@ func (j *Job) checkElastic() error {
 	case j.normWorkers() > 1:
 		return errors.New("elastic=true: batch norms of several workers share statistics, and their groups would change; set bn_group=1")
 	case j.NoiseScale:
-		return errors.New("elastic=true: noise_scale compares the gradients of one worker with those of all, who would be fewer; set noise_scale=false")
+		return errors.New("elastic=true: noise_scale compares the gradients of one worker with those of all, who would be fewer; take noise_scale out of observe")
 	case j.Hollow:
 		return errors.New("elastic=true: when workers leave depends on the clock, so that the run cannot be priced from another")
 	}

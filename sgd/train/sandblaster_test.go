@@ -365,12 +365,12 @@ func TestSandblasterOpen(t *testing.T) {
 func TestSandblasterRefuses(t *testing.T) {
 	t.Parallel()
 	for want, opt := range map[string]option{
-		"set optimizer=sgd":       optimizer("adam"),
-		"set policy=bsp":          policy("asp"),
-		"differences of":          with("topk(keep=0.1)"),
-		"nothing to overlap":      func(j *train.Job) { j.Overlap = true },
-		"set order_log=false":     func(j *train.Job) { j.LogOrder = true },
-		"statistics (batch norm)": func(j *train.Job) { j.Model = model(t, "resnet20", sgd.Shape{C: 3, H: 32, W: 32}) },
+		"set optimizer=sgd":             optimizer("adam"),
+		"set policy=bsp":                policy("asp"),
+		"differences of":                with("topk(keep=0.1)"),
+		"nothing to overlap":            func(j *train.Job) { j.Overlap = true },
+		"take order_log out of observe": func(j *train.Job) { j.LogOrder = true },
+		"statistics (batch norm)":       func(j *train.Job) { j.Model = model(t, "resnet20", sgd.Shape{C: 3, H: 32, W: 32}) },
 	} {
 		j := job(t, blasting(3)...)
 		opt(j)
