@@ -1,10 +1,8 @@
 package experiments
 
 import (
-	"cmp"
 	"errors"
 	"fmt"
-	"strings"
 	"testing"
 	"time"
 
@@ -37,8 +35,7 @@ func TestBytesOfTheDeparted(t *testing.T) {
 				}
 				last = e.BytesUp
 			}
-			l, j := planOf(r)
-			planned := mustExecute(t, append(set, "leave="+l, "join="+j)...)
+			planned := mustExecute(t, append(set, planOf(r))...)
 			if r.ParamsSHA256 != planned.ParamsSHA256 {
 				t.Fatalf("%s, %s: other bits than by plan", mode, faults)
 			}
@@ -96,8 +93,7 @@ func TestLedgerOfTheDeparted(t *testing.T) {
 			if want := memberSteps(r); l.Sent != want || l.Sent != l.Applied+l.Rejected+l.Lost || l.Lost != 0 {
 				t.Errorf("%s, %s: members made %d, ledger %+v", mode, faults, want, l)
 			}
-			leave, join := planOf(r)
-			if planned := mustExecute(t, append(set, "leave="+leave, "join="+join)...); planned.Ledger.Sent != l.Sent || planned.Ledger.Applied != l.Applied {
+			if planned := mustExecute(t, append(set, planOf(r))...); planned.Ledger.Sent != l.Sent || planned.Ledger.Applied != l.Applied {
 				t.Errorf("%s, %s: by plan %+v, with deaths %+v", mode, faults, planned.Ledger, l)
 			}
 		}
@@ -142,16 +138,7 @@ func TestBytesOfTheDepartedOverAStop(t *testing.T) {
 	}
 }
 
-// planOf is what leave and join are of a run that does by plan what this one did.
-func planOf(r *Result) (leave, join string) {
-	l, j := train.PlanOf(4, r.Steps, r.Members)
-	text := func(worker, step, turn int) string { return fmt.Sprintf("%d@%d.%d", worker, step, turn) }
-	var leaves, joins []string
-	for _, d := range l {
-		leaves = append(leaves, text(d.Worker, d.Step, d.Turn))
-	}
-	for _, d := range j {
-		joins = append(joins, text(d.Worker, d.Step, d.Turn))
-	}
-	return cmp.Or(strings.Join(leaves, "+"), "none"), cmp.Or(strings.Join(joins, "+"), "none")
+// planOf is key faults of a run that does by plan what this one did.
+func planOf(r *Result) string {
+	return "faults=" + config.Planned(train.PlanOf(4, r.Steps, r.Members)).String()
 }

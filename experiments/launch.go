@@ -183,7 +183,10 @@ func writeToken(path, token string) error {
 // lead hosts rank 0 and the observer; the other ranks come by themselves.
 func (e *execution) lead(ctx context.Context) error {
 	c, o := e.config, *e.opt.Lead
-	if c.Faults != "none" {
+	switch plan, err := c.Plan(e.job); {
+	case err != nil:
+		return err
+	case len(plan) > 0:
 		return &config.Error{Err: errors.New("key \"faults\": this process has not started the others, and can do nothing to them; use gradlab run, which starts them")}
 	}
 	o.again = e.goesBack(func(int) bool { return true })

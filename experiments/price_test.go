@@ -117,7 +117,7 @@ func TestRunsThatLearnTheSameAreTrainedOnce(t *testing.T) {
 		"both":      {[]string{"network.bandwidth=10Mbps,1Gbps", "device.jitter=0,0.2", "codec=raw,topk(keep=0.1)"}, 6},
 		"seeds":     {[]string{"seed=1,2"}, 0},
 		"asp":       {[]string{"policy=asp", "network.bandwidth=10Mbps,1Gbps"}, 0},
-		"deaths":    {[]string{"device.die=none,1@1h"}, 0},
+		"deaths":    {[]string{"faults=none,kill(w1,at=1h)"}, 0},
 		"clock":     {[]string{"net=local", "network.bandwidth=10Mbps,1Gbps"}, 0},
 		"nodes":     {[]string{"mode=reduce", "topology=leaders", "network.per_host=1,3"}, 0},
 		"per host":  {[]string{"network.per_host=1,3"}, 1},

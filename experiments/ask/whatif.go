@@ -196,7 +196,7 @@ func changeable(changes []string) error {
 // unsteady says whether later updates of a run take another time, or other
 // bytes, than its first, so that these say nothing about all of them.
 func unsteady(c config.Config, j *train.Job) bool {
-	return !j.Mode.Traits(j).Steady || j.Grows() || j.Resizes() || j.Policy.Traits(j.Workers).ByLoss || c.DeviceDie != "none" || c.Faults != "none" || compress.WarmsUp(j.Codec) || compress.WarmsUp(j.DownCodec)
+	return !j.Mode.Traits(j).Steady || j.Grows() || j.Resizes() || j.Policy.Traits(j.Workers).ByLoss || c.Faults != "none" || compress.WarmsUp(j.Codec) || compress.WarmsUp(j.DownCodec)
 }
 
 // shadowed is a recorded run of which replays are made.

@@ -94,7 +94,7 @@ func TestWhatIfOfRunsThatChange(t *testing.T) {
 	for name, keys := range map[string][]string{
 		"localsgd": {"mode=localsgd(h=16,start=100)"},
 		"dgc":      {"mode=gather", "codec=bysize(dgc(keep=0.01,warmup=200,unit=steps))"},
-		"deaths":   {"mode=server", "policy=asp", "device.die=1@100ms"},
+		"deaths":   {"mode=server", "policy=asp", "faults=kill(w2,at=100ms)"},
 		"downpour": {"mode=downpour(warm_start=100)", "policy=asp"},
 	} {
 		t.Run(name, func(t *testing.T) {

@@ -86,14 +86,8 @@ var specs = map[string]func(text string) (string, error){
 		s, err := timing.ParseSlow(text)
 		return s.String(), err
 	},
-	"device.die": func(text string) (string, error) {
-		d, err := parseDeaths(text)
-		return d.String(), err
-	},
 	"observe": canonicalObserved,
 	"faults":  canonicalFaults,
-	"leave":   canonicalMoves,
-	"join":    canonicalMoves,
 	"device.codec": func(text string) (string, error) {
 		t, err := parseCodecTime(text)
 		if err != nil {
@@ -159,7 +153,7 @@ func (c *Config) Resolve() error {
 	if c.Weightless && c.Net != "sim" {
 		errs = append(errs, fmt.Errorf("key \"weightless\": on net=%s time would be real and pass with nothing done; use net=sim", c.Net))
 	}
-	errs = append(errs, append(c.checkDeaths(), c.checkFaults())...)
+	errs = append(errs, c.checkFaults())
 	if m, err := train.Modes.Parse(c.Mode); err == nil {
 		if m.Traits(&train.Job{Mode: m}).SharedMemory && c.Net != "local" {
 			errs = append(errs, fmt.Errorf("key \"mode\": workers of %s write to memory that they share, which net=%s does not give them; use net=local", train.Modes.Name(m), c.Net))
@@ -340,7 +334,9 @@ func (c Config) Assemble(ds sgd.Dataset, at Places) (*train.Job, *CodecPrices, e
 	if c.BNGroup == 0 {
 		j.NormGroup = c.Workers
 	}
-	c.elastic(j)
+	if err := c.elastic(j); err != nil {
+		return nil, nil, &Error{err}
+	}
 	if c.Until == UntilTarget {
 		j.Until = c.Goal()
 	}
@@ -525,12 +521,11 @@ func (c Config) VirtualNet(servers int, start time.Duration) (*sim.Net, error) {
 		return nil, &Error{err}
 	}
 	latency, message := c.delays()
-	killed := c.deaths()
 	plan, err := c.plan(servers)
 	if err != nil {
 		return nil, err
 	}
-	n := &sim.Net{Start: start, Deaths: killed, Faults: plan, Network: &sim.Fair{
+	n := &sim.Net{Start: start, Faults: plan, Network: &sim.Fair{
 		Bandwidth: c.carried(), Latency: latency, Message: message,
 		Place: c.Place(servers), Inside: c.NetworkInside, Bridge: c.NetworkBridge, Stream: c.stream(), Rack: c.NetworkRack, Oversubscription: c.NetworkOversub,
 	}}

@@ -87,8 +87,6 @@ type Config struct {
 	MinWorkers  int    `key:"min_workers" effect:"trajectory" min:"1" doc:"with elastic=true: the run ends when fewer workers are left"`
 	MaxRestarts int    `key:"max_restarts" effect:"environment" on:"grpc" min:"0" doc:"with elastic=true: how many times in all a worker or server that was killed, or lost its links, is started again by the process that started it"`
 	OnResize    string `key:"on_resize" effect:"trajectory" oneof:"keep_global,scale_lr" doc:"with elastic=true, when workers leave or join: keep_global lets those who are there share the samples of an update, scale_lr lets each keep its batch and scales the learning rate by the number of workers"`
-	Leave       string `key:"leave" effect:"trajectory" doc:"with elastic=true: workers that leave by plan, each before it makes a step, in order of steps: 2@40, or 2@40+0@90; a death is repeated so; none"`
-	Join        string `key:"join" effect:"trajectory" doc:"with elastic=true: workers that come by plan, each before a step, in order of steps: 2@60, or 2@60+0@90; one that has not left before is not there at first; 2@60.1 is behind what else is before step 60; none"`
 
 	Timing           string     `key:"timing" effect:"environment" on:"virtual" doc:"whose operations the virtual clock bills: model, a profile (gradlab list profiles), or another model on the same samples; of equal names the profile is meant"`
 	Weightless       bool       `key:"weightless" effect:"trajectory" doc:"computes nothing: frames of the sizes of the timing profile with nothing in them, for the times and bytes of clusters of any size; net=sim only"`
@@ -100,8 +98,7 @@ type Config struct {
 	DeviceJitter     float64    `key:"device.jitter" effect:"environment" on:"virtual" min:"0" max:"3" doc:"sigma of the lognormal factor on every step's compute time"`
 	DeviceLaw        string     `key:"device.law" effect:"environment" on:"virtual" doc:"distribution of a step's compute time around its mean, beside device.jitter (gradlab list laws)"`
 	DeviceSlow       string     `key:"device.slow" effect:"environment" on:"virtual" doc:"workers slower than the others for good, the last ones: 1x10 is one that takes ten times as long, 1x100+3x2 four; none"`
-	DeviceDie        string     `key:"device.die" effect:"environment" doc:"workers that are killed during a run, the last ones first, and when: 5@2s, or 1@500ms+2@1s; none; net=sim only"`
-	Faults           string     `key:"faults" effect:"environment" doc:"what goes wrong during a run, joined by +: kill(w2,at=2s)+pause(s0,at=1s,for=300ms), or by a law, poisson(every=1m) (gradlab list faults); none; net=sim, and on net=grpc kill, rejoin and pause of processes that gradlab starts"`
+	Faults           string     `key:"faults" effect:"environment" doc:"what happens to ranks and links during a run, joined by +: at instants, kill(w2,at=2s)+pause(s0,at=1s,for=300ms), by a law, poisson(every=1m), or before steps, leave(w2,before=40)+join(w2,before=60) (gradlab list faults); none; on net=sim all of them, on net=grpc kill, rejoin and pause of processes that gradlab starts; leave, join and rejoin with elastic=true only"`
 	DeviceSpread     float64    `key:"device.spread" effect:"environment" on:"virtual" min:"0" max:"3" doc:"sigma of a lognormal factor on every worker's speed, the same in all its steps"`
 	DeviceOverhead   float64    `key:"device.overhead" effect:"environment" on:"virtual" min:"0" doc:"what a step takes longer when there are several workers, whatever they send: 0.03 is 3 per cent"`
 	DeviceStep       string     `key:"device.step" effect:"environment" on:"virtual" unit:"duration" doc:"software of a step: how much longer it takes on two workers, beside device.overhead, counted once and once more for every doubling of the workers"`
@@ -134,8 +131,8 @@ func Default() Config {
 		Model: "mlp", Init: "none", Data: "digits", Optimizer: "sgd", Schedule: "constant(lr=0.1)",
 		Codec: "raw", DownCodec: "raw", Mode: "server", Policy: "bsp", Corrector: "none",
 		Topology: "ring", Graph: "ring", Outer: "sgd", Placement: "greedy", Net: "sim", Links: "auto", Workers: 4, Servers: 1, Batch: 32, BatchSchedule: "fixed", SideSchedule: "fixed", Accumulate: 1,
-		Epochs: 1, Seed: 1, Metric: "accuracy", Until: "end", Dropout: -1, Precision: "float32", Winograd: true, Cycle: "0s", EMAEvery: 1, BNGroup: 1, MinWorkers: 1, OnResize: "keep_global", Leave: "none", Join: "none", NonFinite: "fail", Observe: "none", Unreadable: 0.001,
-		Timing: "model", DeviceFLOPS: 1e11, DeviceCodec: codecsMeasured, Cluster: "none", Device: "none", DeviceLaw: "constant", DeviceSlow: "none", DeviceDie: "none", Faults: "none", NetworkBandwidth: 1e9 / 8, NetworkLatency: "50µs",
+		Epochs: 1, Seed: 1, Metric: "accuracy", Until: "end", Dropout: -1, Precision: "float32", Winograd: true, Cycle: "0s", EMAEvery: 1, BNGroup: 1, MinWorkers: 1, OnResize: "keep_global", NonFinite: "fail", Observe: "none", Unreadable: 0.001,
+		Timing: "model", DeviceFLOPS: 1e11, DeviceCodec: codecsMeasured, Cluster: "none", Device: "none", DeviceLaw: "constant", DeviceSlow: "none", Faults: "none", NetworkBandwidth: 1e9 / 8, NetworkLatency: "50µs",
 		NetworkMessage: "0s", NetworkShare: 1, NetworkOverlap: 1, NetworkCall: "0s", DeviceStep: "0s", Transport: "none", Node: "none", NetworkPerHost: 1, NetworkInside: 1e10, NetworkOversub: 1, NetworkModel: "fair",
 	}
 }

@@ -33,7 +33,7 @@ func samples(k Key) (right string, wrong []string) {
 			"codec": "feedback(topk(keep=0.5))", "down_codec": "bf16", "mode": "reduce", "policy": "asp",
 			"corrector": "alpha_tau", "topology": "direct", "graph": "complete", "outer": "nesterov", "placement": "round_robin", "timing": "mlp(hidden=[3])",
 			"observe": "[gap,trace]", "cluster": "piz-daint", "transport": "grpc", "node": "pcie-tree", "device": "p100",
-			"leave": "2@40+0@90", "join": "2@60+0@90.1", "device.law": "gamma(cv=0.25)", "device.slow": "1x10+3x2.5", "device.die": "1@500ms+2@1m0s", "faults": "kill(rank=w1,at=2s)+loss(share=0.1)",
+			"device.law": "gamma(cv=0.25)", "device.slow": "1x10+3x2.5", "faults": "kill(rank=w1,at=2s)+loss(share=0.1)+leave(rank=w2,before=40)",
 		}[k.Name]
 		return right, []string{"no_such_thing", "", "raw(", "17", "raw(no_such_option=1)"}
 	}

@@ -13,9 +13,9 @@ func (j *Job) checkElastic() error {
 	if !j.Elastic {
 		switch {
 		case len(j.Leaves) > 0:
-			return errors.New("leave: a worker can leave a run with elastic=true only")
+			return errors.New("fault leave: a worker can leave a run with elastic=true only")
 		case len(j.Joins) > 0:
-			return errors.New("join: a worker can join a run with elastic=true only")
+			return errors.New("fault join: a worker can join a run with elastic=true only")
 		}
 		return nil
 	}
@@ -48,7 +48,7 @@ func (j *Job) checkElastic() error {
 		return err
 	}
 	if there, least := j.Workers-len(j.away()), max(1, j.MinWorkers); there < least {
-		return fmt.Errorf("join: %d workers are there at first, and the run goes on with min_workers=%d or more", there, least)
+		return fmt.Errorf("fault join: %d workers are there at first, and the run goes on with min_workers=%d or more", there, least)
 	}
 	return nil
 }

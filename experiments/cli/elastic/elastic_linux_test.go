@@ -9,6 +9,7 @@ import (
 	"testing"
 
 	"github.com/gradlab/gradlab/experiments"
+	"github.com/gradlab/gradlab/experiments/config"
 	"github.com/gradlab/gradlab/internal/patience"
 	"github.com/gradlab/gradlab/internal/program"
 	"github.com/gradlab/gradlab/sgd/train"
@@ -82,27 +83,12 @@ func TestF5ShardKilledElastic(t *testing.T) {
 // asPlanned makes a run again on the virtual cluster, by the plan that it has come to.
 func asPlanned(t *testing.T, r experiments.Result, over ...string) {
 	t.Helper()
-	left, joined := train.PlanOf(3, r.Steps, r.Members)
+	plan := config.Planned(train.PlanOf(3, r.Steps, r.Members)).String()
 	args := append([]string{"run", program.Recipe(t, program.Long), "--json", "--no-plot", "--out", t.TempDir(), "codec=raw"}, over...)
-	text := func(of string, l []train.Departure) {
-		var parts []string
-		for _, d := range l {
-			parts = append(parts, fmt.Sprintf("%d@%d.%d", d.Worker, d.Step, d.Turn))
-		}
-		if len(parts) > 0 {
-			args = append(args, of+"="+strings.Join(parts, "+"))
-		}
-	}
-	var joins []train.Departure
-	for _, d := range joined {
-		joins = append(joins, train.Departure(d))
-	}
-	text("leave", left)
-	text("join", joins)
-	again := program.Start(t, nil, append(args, "eval_every=0")...)
+	again := program.Start(t, nil, append(args, "faults="+plan, "eval_every=0")...)
 	again.Expect(0)
 	if got := again.Result().SHA256; got != r.ParamsSHA256 {
-		t.Errorf("by plan %v, %v it ends with other bits: %s, not %s", left, joins, got, r.ParamsSHA256)
+		t.Errorf("by plan %s it ends with other bits: %s, not %s", plan, got, r.ParamsSHA256)
 	}
 }
 
@@ -194,7 +180,7 @@ func TestElasticProcessesResume(t *testing.T) {
 	if len(r.Members) != 2 || len(r.Lost) != 1 || r.Steps != 2*program.LongSteps {
 		t.Fatalf("memberships %+v, lost %q, %d steps", r.Members, r.Lost, r.Steps)
 	}
-	plan := fmt.Sprintf("leave=0@%d", r.Members[1].Step)
+	plan := fmt.Sprintf("faults=leave(w0,before=%d)", r.Members[1].Step)
 	args := append([]string{"run", program.Recipe(t, program.Long), "--json", "--no-plot", "--out", t.TempDir()}, "mode=reduce", "codec=feedback(topk(keep=0.1))", "elastic=true", twice, plan)
 	plain := program.Start(t, nil, args...)
 	plain.Expect(0)
