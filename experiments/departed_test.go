@@ -17,7 +17,7 @@ import (
 func TestBytesOfTheDeparted(t *testing.T) {
 	t.Parallel()
 	patience.Virtual(t)
-	keys := []string{"data=digits", "model=logistic", "workers=4", "epochs=0", "batch=8", "steps=40", "eval_every=2", "device.flops=1M", "network.latency=100us", "elastic=true"}
+	keys := []string{"data=digits", "model=logistic", "workers=4", "epochs=0", "batch=8", "steps=40", "eval_every=2", "device.flops=1M", "network.latency=100us", "elastic=on"}
 	for _, mode := range []string{"mode=reduce", "mode=gather", "mode=localsgd(h=2)", "mode=server"} {
 		set := append(keys, mode)
 		whole := mustExecute(t, set...)
@@ -69,7 +69,7 @@ func memberSteps(r *Result) (n uint64) {
 func TestLedgerOfTheDeparted(t *testing.T) {
 	t.Parallel()
 	patience.Virtual(t)
-	keys := []string{"data=digits", "model=logistic", "workers=4", "epochs=0", "batch=8", "steps=60", "eval_every=2", "device.flops=1M", "network.latency=100us", "elastic=true"}
+	keys := []string{"data=digits", "model=logistic", "workers=4", "epochs=0", "batch=8", "steps=60", "eval_every=2", "device.flops=1M", "network.latency=100us", "elastic=on"}
 	j, err := config.Default().Build(config.Places{}, nil)
 	if err != nil {
 		t.Fatal(err)
@@ -119,7 +119,7 @@ func TestLedgerOfTheFree(t *testing.T) {
 func TestBytesOfTheDepartedOverAStop(t *testing.T) {
 	t.Parallel()
 	patience.Virtual(t)
-	set := []string{"data=digits", "model=logistic", "workers=4", "epochs=0", "batch=8", "steps=40", "eval_every=2", "checkpoint_every=5", "device.flops=1M", "network.latency=100us", "elastic=true", "mode=reduce"}
+	set := []string{"data=digits", "model=logistic", "workers=4", "epochs=0", "batch=8", "steps=40", "eval_every=2", "checkpoint_every=5", "device.flops=1M", "network.latency=100us", "elastic=on", "mode=reduce"}
 	whole := mustExecute(t, set...)
 	set = append(set, fmt.Sprintf("faults=kill(w2,at=%v)", time.Duration(0.3e9*whole.VirtualSeconds)))
 	whole = mustExecute(t, set...)

@@ -52,7 +52,7 @@ func Identity(c config.Config, j *train.Job) []comm.Field {
 func part(c config.Config, j *train.Job, token string, ranks ...int) grpcnet.Config {
 	return grpcnet.Config{
 		Ranks: ranks, World: j.World() + 1, Identity: Identity(c, j), Token: strings.TrimSpace(token), Run: j.Run,
-		Links: grpcnet.Links(c.Links), Deadline: config.LongestWait, MaxFrame: math.MaxInt, Late: c.Elastic, Fixed: j.AllFixed(),
+		Links: grpcnet.Links(c.Links), Deadline: config.LongestWait, MaxFrame: math.MaxInt, Late: c.IsElastic(), Fixed: j.AllFixed(),
 	}
 }
 
@@ -94,7 +94,7 @@ func (e *execution) launch(ctx context.Context) error {
 	ctx, cancel := context.WithCancelCause(ctx)
 	defer cancel(nil)
 	procs, err = startAll(job.World(), &processes{
-		most: restarts(c), threads: threadsEach(c.Threads, job.Workers), name: job.RankName, logf: opt.Display.Logf,
+		most: c.MaxRestarts(), threads: threadsEach(c.Threads, job.Workers), name: job.RankName, logf: opt.Display.Logf,
 		command: func(rank int) Command { return opt.Join(rank, at, f.file("config.yaml"), tokenFile) },
 	})
 	if err != nil {

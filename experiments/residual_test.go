@@ -20,9 +20,9 @@ func TestLedgerOfResiduals(t *testing.T) {
 		lost    bool
 		unknown int
 	}{
-		{[]string{"mode=reduce", "elastic=true", "codec=feedback(topk(keep=0.1))", "faults=leave(w2,before=6)+join(w2,before=12)"}, true, 0},
-		{[]string{"mode=reduce", "elastic=true", "codec=feedback(topk(keep=0.1))", deaths(4, at)}, false, 1},
-		{[]string{"mode=reduce", "elastic=true", "codec=topk(keep=0.1)", deaths(4, at) + "+leave(w2,before=6)"}, false, 0},
+		{[]string{"mode=reduce", "elastic=on", "codec=feedback(topk(keep=0.1))", "faults=leave(w2,before=6)+join(w2,before=12)"}, true, 0},
+		{[]string{"mode=reduce", "elastic=on", "codec=feedback(topk(keep=0.1))", deaths(4, at)}, false, 1},
+		{[]string{"mode=reduce", "elastic=on", "codec=topk(keep=0.1)", deaths(4, at) + "+leave(w2,before=6)"}, false, 0},
 		{[]string{"mode=server", "policy=asp", "codec=feedback(topk(keep=0.1))", deaths(4, at, at)}, false, 2},
 		{[]string{"mode=server", "policy=asp", "codec=topk(keep=0.1)", deaths(4, at, at)}, false, 0},
 	} {

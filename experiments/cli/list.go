@@ -45,6 +45,8 @@ func kinds() []kind {
 		{"laws", "device.law", timing.Laws.Entries},
 		{"faults", "faults", nemesis.Faults.Entries},
 		{"observations", "observe", config.Observations},
+		{"elasticities", "elastic", config.Elasticities.Entries},
+		{"averages", "ema", config.Averages.Entries},
 		{"devices", "device", devices},
 		{"clusters", "cluster", clusters},
 		{"transports", "transport", transports},

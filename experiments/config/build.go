@@ -87,6 +87,8 @@ var specs = map[string]func(text string) (string, error){
 		return s.String(), err
 	},
 	"observe": canonicalObserved,
+	"elastic": canonical(Elasticities),
+	"ema":     canonicalAverage,
 	"faults":  canonicalFaults,
 	"device.codec": func(text string) (string, error) {
 		t, err := parseCodecTime(text)
@@ -327,13 +329,14 @@ func (c Config) Assemble(ds sgd.Dataset, at Places) (*train.Job, *CodecPrices, e
 		Outer:     sgd.Optimizers.MustParse(c.Outer), Graph: collective.Graphs.MustParse(c.Graph),
 		Workers: c.Workers, Node: c.NetworkPerHost, Servers: c.Servers, Batch: c.Batch, Accumulate: c.Accumulate, Batches: lrschedule.Batches.MustParse(c.BatchSchedule), Sides: lrschedule.Sides.MustParse(c.SideSchedule), Seed: c.Seed, EvalEvery: c.EvalEvery,
 		Overlap: c.Overlap, Bucket: c.Bucket, Cycle: cycle, Priority: c.Priority, Partition: c.Partition,
-		NormGroup: c.BNGroup, EMA: c.EMA, EMAEvery: c.EMAEvery,
+		NormGroup: c.BNGroup,
 		NonFinite: c.NonFinite, CheckpointEvery: c.CheckpointEvery, Gap: c.IsObserved(Gap), NoiseScale: c.IsObserved(NoiseScale), LogOrder: c.IsObserved(OrderLog),
 		Timing: timing, Weightless: c.Weightless, Run: c.runID(), Threads: c.Threads,
 	}
 	if c.BNGroup == 0 {
 		j.NormGroup = c.Workers
 	}
+	j.EMA, j.EMAEvery = c.average()
 	if err := c.elastic(j); err != nil {
 		return nil, nil, &Error{err}
 	}

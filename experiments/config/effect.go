@@ -127,7 +127,7 @@ func (c Config) Trajectory() string {
 func (c Config) Timeless() bool {
 	m, err := train.Modes.Parse(c.Mode)
 	p, err2 := staleness.Policies.Parse(c.Policy)
-	if err != nil || err2 != nil || c.Net != "sim" || c.Weightless || c.Elastic || c.Faults != "none" || c.Until == UntilTarget { // a target that ends it is known from what is learned
+	if err != nil || err2 != nil || c.Net != "sim" || c.Weightless || c.IsElastic() || c.Faults != "none" || c.Until == UntilTarget { // a target that ends it is known from what is learned
 		return false
 	}
 	return (&train.Job{Mode: m, Policy: p, Workers: c.Workers, Servers: c.Servers}).Timeless()

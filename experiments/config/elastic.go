@@ -7,13 +7,88 @@ import (
 	"slices"
 
 	"github.com/gradlab/gradlab/comm/nemesis"
+	"github.com/gradlab/gradlab/sgd/registry"
 	"github.com/gradlab/gradlab/sgd/train"
 )
+
+// Elasticities holds the values of key elastic, by name.
+var Elasticities = registry.New[Elasticity]("elasticity")
+
+// Elasticity is whether, and how, a run goes on when workers leave it or join it.
+type Elasticity interface{ IsElastic() bool }
+
+// Rigid runs have the same workers from their first step to their last.
+//
+// Rule: the death of a worker ends a run whose steps wait for all. Where nobody waits for it
+// the others go on, and none takes its place.
+//
+// Paper: none.
+//
+// Tuning: runs that take minutes, and runs whose bits must not depend on who died.
+//
+// Cost: none.
+type Rigid struct{}
+
+var _ = Elasticities.Add("none", "workers neither leave nor join", Rigid{})
+
+// IsElastic is false.
+func (Rigid) IsElastic() bool { return false }
+
+// Elastic runs go on without workers that die or leave by plan, and with workers that join.
+//
+// Rule: the step in flight is void, and those who are there make it again by themselves; in
+// asynchronous runs workers join at once, where the mode can (gradlab help elastic).
+//
+// Paper: elastic training as TorchElastic has it (PyTorch 1.9); scale_lr is the linear
+// scaling rule (Goyal et al. 2017).
+//
+// Tuning: max_restarts=3 for runs of hours on machines that fail; min_workers where fewer
+// workers would take too long.
+//
+// Cost: in runs in step a copy of parameters, optimizer and codecs in every process and step.
+type Elastic struct {
+	MinWorkers  int    `doc:"the run ends when fewer workers are left"`
+	MaxRestarts int    `doc:"on net=grpc: how many times in all a worker or server that was killed, or lost its links, is started again by the process that started it"`
+	OnResize    string `doc:"keep_global: those who are there share the samples of an update; scale_lr: each keeps its batch, and the learning rate is scaled by the number of workers"`
+}
+
+var _ = Elasticities.Add("on", "the run goes on without workers that die or leave, and with workers that join", Elastic{MinWorkers: 1, OnResize: train.KeepGlobal.String()})
+
+// IsElastic is true.
+func (Elastic) IsElastic() bool { return true }
+
+// Validate checks the options.
+func (e Elastic) Validate() error {
+	var errs []error
+	if e.MinWorkers < 1 {
+		errs = append(errs, fmt.Errorf(`option "min_workers": want at least 1, not %d`, e.MinWorkers))
+	}
+	if e.MaxRestarts < 0 {
+		errs = append(errs, fmt.Errorf(`option "max_restarts": want 0 or more, not %d`, e.MaxRestarts))
+	}
+	if _, err := train.ParseOnResize(e.OnResize); err != nil {
+		errs = append(errs, fmt.Errorf(`option "on_resize": %w`, err))
+	}
+	return errors.Join(errs...)
+}
+
+// IsElastic reports whether the run goes on when workers leave it or join it.
+func (c Config) IsElastic() bool { return c.elasticity() != Elastic{} }
+
+// MaxRestarts returns how many times in all ranks are started again.
+func (c Config) MaxRestarts() int { return c.elasticity().MaxRestarts }
+
+// elasticity returns the options of key elastic; none of a run that is not elastic.
+func (c Config) elasticity() Elastic {
+	v, _ := Elasticities.Parse(c.Elastic) // an error of parsing is told elsewhere
+	e, _ := v.(Elastic)
+	return e
+}
 
 // checkElastic refuses nets that cannot change who takes part in a run.
 func (c Config) checkElastic() error {
 	switch {
-	case !c.Elastic:
+	case !c.IsElastic():
 		return nil
 	case c.Net == "mpi":
 		return errors.New("key \"elastic\": MPI ends all processes when one of them dies; use net=grpc")
@@ -25,8 +100,10 @@ func (c Config) checkElastic() error {
 
 // elastic gives the job what the configuration says of workers that leave and join.
 func (c Config) elastic(j *train.Job) error {
-	j.Elastic, j.MinWorkers = c.Elastic, c.MinWorkers
-	j.OnResize, _ = train.ParseOnResize(c.OnResize)
+	if e := c.elasticity(); c.IsElastic() {
+		j.Elastic, j.MinWorkers = true, e.MinWorkers
+		j.OnResize, _ = train.ParseOnResize(e.OnResize)
+	}
 	s, err := nemesis.Parse(c.Faults)
 	if err != nil {
 		return fmt.Errorf("key \"faults\": %w", err)

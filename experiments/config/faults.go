@@ -57,8 +57,8 @@ func (c Config) plan(servers int) ([]nemesis.Act, error) {
 	}
 	w := c.world(servers)
 	plan, err := s.Plan(w)
-	if err == nil && !c.Elastic && slices.ContainsFunc(plan, func(a nemesis.Act) bool { return a.What == nemesis.Joining }) {
-		err = errors.New("fault rejoin: a process comes back into a run with elastic=true only")
+	if err == nil && !c.IsElastic() && slices.ContainsFunc(plan, func(a nemesis.Act) bool { return a.What == nemesis.Joining }) {
+		err = errors.New("fault rejoin: a process comes back into a run with elastic=on only")
 	}
 	if err == nil && c.Net == "grpc" {
 		err = onProcesses(plan, w)

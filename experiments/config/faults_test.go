@@ -66,7 +66,7 @@ func TestFaultsBeforeSteps(t *testing.T) {
 	}
 	const moves = "join(w2,before=9,turn=1)+leave(w3,before=9)+leave(w2,before=4)+join(w3,before=9,turn=1)"
 	for _, set := range [][]string{{"faults=" + moves}, {"faults=kill(w1,at=1s)+" + moves}, {"faults=" + moves, "net=local"}, {"faults=" + moves + "+kill(w1,at=1s)", "net=grpc"}} {
-		j, err := build(append(set, "elastic=true")...)
+		j, err := build(append(set, "elastic=on")...)
 		if err != nil {
 			t.Errorf("%v: %v", set, err)
 			continue
@@ -77,7 +77,7 @@ func TestFaultsBeforeSteps(t *testing.T) {
 			t.Errorf("%v: %v leave, %v join", set, j.Leaves, j.Joins)
 		}
 		s, err := nemesis.Parse(Planned(j.Leaves, j.Joins).String())
-		if again, err2 := build("elastic=true", "faults="+s.String()); err != nil || err2 != nil || !reflect.DeepEqual(again.Joins, joins) || !reflect.DeepEqual(again.Leaves, leaves) {
+		if again, err2 := build("elastic=on", "faults="+s.String()); err != nil || err2 != nil || !reflect.DeepEqual(again.Joins, joins) || !reflect.DeepEqual(again.Leaves, leaves) {
 			t.Errorf("%v: planned as %v, %v, %v", set, s, err, err2)
 		}
 	}
@@ -87,12 +87,12 @@ func TestFaultsBeforeSteps(t *testing.T) {
 	}{
 		{[]string{"faults=leave(w2,before=4)"}, "elastic"},
 		{[]string{"faults=join(w2,before=4)"}, "elastic"},
-		{[]string{"elastic=true", "faults=leave(w4,before=4)"}, `key "faults": leave(rank=w4,before=4): there is no w4: the run has 4 workers`},
-		{[]string{"elastic=true", "faults=leave(w2,before=100000)"}, "fault leave: worker 2 before step 100000: want workers 0 to 3"},
-		{[]string{"elastic=true", "faults=leave(w2,before=4)+join(w2,before=4)"}, "leave(w2,before=4)+join(w2,before=4,turn=1)"},
-		{[]string{"elastic=true", "faults=leave(w2,before=4)+leave(w2,before=5)"}, "fault leave: worker 2 is not there before step 5"},
-		{[]string{"elastic=true", "faults=kill(w2,at=1s)+leave(w2,before=4)", "net=local"}, `key "faults": kill(rank=w2,at=1s): on net=local`},
-		{[]string{"elastic=true", "faults=leave(w2,before=4)", "net=mpi"}, "MPI"},
+		{[]string{"elastic=on", "faults=leave(w4,before=4)"}, `key "faults": leave(rank=w4,before=4): there is no w4: the run has 4 workers`},
+		{[]string{"elastic=on", "faults=leave(w2,before=100000)"}, "fault leave: worker 2 before step 100000: want workers 0 to 3"},
+		{[]string{"elastic=on", "faults=leave(w2,before=4)+join(w2,before=4)"}, "leave(w2,before=4)+join(w2,before=4,turn=1)"},
+		{[]string{"elastic=on", "faults=leave(w2,before=4)+leave(w2,before=5)"}, "fault leave: worker 2 is not there before step 5"},
+		{[]string{"elastic=on", "faults=kill(w2,at=1s)+leave(w2,before=4)", "net=local"}, `key "faults": kill(rank=w2,at=1s): on net=local`},
+		{[]string{"elastic=on", "faults=leave(w2,before=4)", "net=mpi"}, "MPI"},
 	} {
 		if _, err := build(c.set...); err == nil || !strings.Contains(err.Error(), c.want) {
 			t.Errorf("%v: %v, want %q", c.set, err, c.want)

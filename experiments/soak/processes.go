@@ -93,7 +93,7 @@ func (l *Leg) Kill(from, until, every time.Duration) {
 func (l *Leg) Args(plan []train.Membership) []string {
 	args := []string{
 		"quickstart", "data=digits", "model=logistic", "codec=" + l.Codec, "optimizer=adam", "epochs=0", "eval_every=0", "batch=4",
-		"schedule=constant(lr=0.001)", "elastic=true", "mode=" + l.Mode, fmt.Sprint("workers=", l.Workers), fmt.Sprint("steps=", l.Steps), fmt.Sprint("seed=", l.Seed%8+1),
+		"schedule=constant(lr=0.001)", "elastic=on", "mode=" + l.Mode, fmt.Sprint("workers=", l.Workers), fmt.Sprint("steps=", l.Steps), fmt.Sprint("seed=", l.Seed%8+1),
 	}
 	if l.Servers > 0 {
 		args = append(args, fmt.Sprint("servers=", l.Servers), "policy=bsp")

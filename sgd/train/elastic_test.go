@@ -317,7 +317,7 @@ func TestElasticRefusals(t *testing.T) {
 		}
 	}
 	j := unchecked(mode("reduce"), leaving(train.Departure{Worker: 1, Step: 1}))
-	if err := j.Check(); err == nil || !strings.Contains(err.Error(), "elastic=true") {
+	if err := j.Check(); err == nil || !strings.Contains(err.Error(), "elastic=on") {
 		t.Errorf("a worker leaves a run that is not elastic: %v", err)
 	}
 }
