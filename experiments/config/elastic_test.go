@@ -55,6 +55,17 @@ func TestElasticAndAverage(t *testing.T) {
 			t.Errorf("%s: %v, want %q", set, err, want)
 		}
 	}
+	// An option is set by its path, as that of any part.
+	c = Default()
+	c.Elastic, c.EMA = "on", "on"
+	for path, value := range map[string]string{"elastic.min_workers": "3", "ema.decay": "0.5"} {
+		if _, err := c.SetPath(path, value); err != nil {
+			t.Error(err)
+		}
+	}
+	if c.Elastic != "on(min_workers=3)" || c.EMA != "on(decay=0.5)" {
+		t.Errorf("elastic=%s ema=%s", c.Elastic, c.EMA)
+	}
 	// In YAML on is a word, as none is.
 	for _, text := range []string{"elastic: on\nema: on\n", "elastic: \"on\"\nema: 'on'\n"} {
 		if c := mustRuns(t, text)[0].Config; c.Elastic != "on" || c.EMA != "on(decay=0.999)" {
