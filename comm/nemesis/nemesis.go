@@ -44,7 +44,7 @@ var Faults = registry.New[Fault]("fault")
 // What says what an Act does.
 type What uint8
 
-// What an Act can do.
+// What an Act can do; the zero Act kills.
 const (
 	Killing What = iota
 	Pausing

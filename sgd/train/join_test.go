@@ -238,7 +238,7 @@ func deathsBesideJoins(t *testing.T, way []option, served bool) {
 			continue
 		}
 		victim := i % 4
-		death := sim.Death{Rank: victim, At: seconds(at * (0.95 + 0.1*float64(i)/48))}
+		death := nemesis.Act{Rank: victim, At: seconds(at * (0.95 + 0.1*float64(i)/48))}
 		died, _ := runOn(t, killing(death), job(t, opts...), nil)
 		if died.Final.Step != 24 || len(died.Dead) != 1 {
 			t.Fatalf("worker %d dies at %v: memberships %+v, %v, ends with %+v", victim, death.At, died.Members, died.Dead, died.Final)
