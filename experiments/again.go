@@ -10,7 +10,6 @@ import (
 
 	"github.com/gradlab/gradlab/comm"
 	"github.com/gradlab/gradlab/comm/grpcnet"
-	"github.com/gradlab/gradlab/experiments/config"
 	"github.com/gradlab/gradlab/sgd/train"
 )
 
@@ -19,18 +18,10 @@ import (
 // with another process in its place, and go on from the last checkpoint as a run does that is
 // resumed; none that lives ends.
 
-// restarts is how many processes a launcher starts again.
-func restarts(c config.Config) int {
-	if !c.Elastic {
-		return 0
-	}
-	return c.MaxRestarts
-}
-
 // goesBack says whether all ranks go back when some are lost: one is among them that the run
 // cannot go on without, and all such will have other processes, as returns says. It is nil where none can.
 func (e *execution) goesBack(returns func(rank int) bool) func([]*comm.PeerError) bool {
-	if !e.config.Elastic || e.job.World() == e.job.Workers {
+	if !e.config.IsElastic() || e.job.World() == e.job.Workers {
 		return nil
 	}
 	return func(lost []*comm.PeerError) bool {

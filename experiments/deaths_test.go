@@ -8,8 +8,18 @@ import (
 	"time"
 
 	"github.com/gradlab/gradlab/comm"
+	"github.com/gradlab/gradlab/comm/nemesis"
 	"github.com/gradlab/gradlab/internal/patience"
 )
+
+// deaths is key faults of a run whose workers are killed, from the last one on.
+func deaths(workers int, at ...time.Duration) string {
+	var s nemesis.Schedule
+	for i, when := range at {
+		s = append(s, nemesis.Kill{Rank: fmt.Sprint("w", workers-1-i), At: when})
+	}
+	return "faults=" + s.String()
+}
 
 // Asynchronous runs, with servers or without, and those of mode sandblaster, go on
 // without the dead, say so, and account for what they had sent.
@@ -24,20 +34,20 @@ func TestF2WorkersDie(t *testing.T) {
 		set := append(append([]string{}, keys...), more...)
 		whole := mustExecute(t, set...)
 		at := time.Duration(whole.VirtualSeconds * 0.4e9)
-		r := mustExecute(t, append(set, "device.die=2@"+at.String()+"+1@"+(at+at/2).String())...)
-		l, deaths := r.Ledger, 0
+		r := mustExecute(t, append(set, deaths(6, at, at, at+at/2))...)
+		l, killed := r.Ledger, 0
 		for _, what := range r.Lost {
 			if strings.Contains(what, "killed") {
-				deaths++
+				killed++
 			}
 		}
 		if r.Accuracy < 0.5 { // of those that are left, who learn on
 			t.Errorf("%v: accuracy %.3f, and %.3f where nobody died", more, r.Accuracy, whole.Accuracy)
 		}
-		if again := mustExecute(t, append(set, "device.die=2@"+at.String()+"+1@"+(at+at/2).String())...); again.ParamsSHA256 != r.ParamsSHA256 || again.VirtualSeconds != r.VirtualSeconds {
+		if again := mustExecute(t, append(set, deaths(6, at, at, at+at/2))...); again.ParamsSHA256 != r.ParamsSHA256 || again.VirtualSeconds != r.VirtualSeconds {
 			t.Errorf("%v: the same deaths give another run", more)
 		}
-		if !r.Degraded || deaths != 3 || l.Sent != l.Applied+l.Rejected+l.Lost || l.Applied == 0 || r.Steps != whole.Steps {
+		if !r.Degraded || killed != 3 || l.Sent != l.Applied+l.Rejected+l.Lost || l.Applied == 0 || r.Steps != whole.Steps {
 			t.Errorf("%v: degraded %v, lost %q, %d steps, ledger %+v", more, r.Degraded, r.Lost, r.Steps, l)
 		}
 	}
@@ -51,7 +61,7 @@ func TestF2DeathsOverAStop(t *testing.T) {
 	for _, more := range [][]string{{"mode=server", "policy=asp", "steps=300"}, {"mode=adpsgd", "graph=ring", "steps=300"}, {"mode=agp", "graph=one_peer", "steps=300"}} {
 		set := append(append([]string{}, keys...), more...)
 		whole := mustExecute(t, set...)
-		set = append(set, "device.die=1@"+time.Duration(whole.VirtualSeconds*0.3e9).String())
+		set = append(set, deaths(5, time.Duration(whole.VirtualSeconds*0.3e9)))
 		dir := t.TempDir()
 		run := mustRuns(t, small, set...)[0]
 		opt := Options{Recipe: "test", Out: dir, Resume: true, Stopping: stopAfter(180)}
@@ -79,12 +89,11 @@ func TestF3SoftsyncWithoutWorkers(t *testing.T) {
 			set := []string{"data=digits", "model=logistic", "epochs=0", "batch=4", "steps=40", "eval_every=0", "device.flops=1M", "network.latency=100us", "mode=server",
 				fmt.Sprint("workers=", workers), fmt.Sprintf("policy=softsync(n=%d)", n)}
 			whole := mustExecute(t, set...)
-			die := ""
-			for dead := 1; dead < workers; dead++ { // from the last rank on
-				at := time.Duration(whole.VirtualSeconds * 1e9 * 0.6 * float64(dead) / float64(workers))
-				die += fmt.Sprintf("+1@%v", at)
+			var at []time.Duration
+			for dead := 1; dead < workers; dead++ {
+				at = append(at, time.Duration(whole.VirtualSeconds*1e9*0.6*float64(dead)/float64(workers)))
 			}
-			r := mustExecute(t, append(set, "device.die="+die[1:])...)
+			r := mustExecute(t, append(set, deaths(workers, at...))...)
 			if l := r.Ledger; r.Steps != 40 || r.Status != "done" || len(r.Lost) != workers-1 || l.Sent != l.Applied+l.Rejected+l.Lost {
 				t.Errorf("%d workers, n=%d: %d steps, lost %q, %+v", workers, n, r.Steps, r.Lost, l)
 			}

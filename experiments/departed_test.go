@@ -1,10 +1,8 @@
 package experiments
 
 import (
-	"cmp"
 	"errors"
 	"fmt"
-	"strings"
 	"testing"
 	"time"
 
@@ -19,7 +17,7 @@ import (
 func TestBytesOfTheDeparted(t *testing.T) {
 	t.Parallel()
 	patience.Virtual(t)
-	keys := []string{"data=digits", "model=logistic", "workers=4", "epochs=0", "batch=8", "steps=40", "eval_every=2", "device.flops=1M", "network.latency=100us", "elastic=true"}
+	keys := []string{"data=digits", "model=logistic", "workers=4", "epochs=0", "batch=8", "steps=40", "eval_every=2", "device.flops=1M", "network.latency=100us", "elastic=on"}
 	for _, mode := range []string{"mode=reduce", "mode=gather", "mode=localsgd(h=2)", "mode=server"} {
 		set := append(keys, mode)
 		whole := mustExecute(t, set...)
@@ -37,8 +35,7 @@ func TestBytesOfTheDeparted(t *testing.T) {
 				}
 				last = e.BytesUp
 			}
-			l, j := planOf(r)
-			planned := mustExecute(t, append(set, "leave="+l, "join="+j)...)
+			planned := mustExecute(t, append(set, planOf(r))...)
 			if r.ParamsSHA256 != planned.ParamsSHA256 {
 				t.Fatalf("%s, %s: other bits than by plan", mode, faults)
 			}
@@ -76,7 +73,7 @@ func memberSteps(r *Result) (n uint64) {
 func TestLedgerOfTheDeparted(t *testing.T) {
 	t.Parallel()
 	patience.Virtual(t)
-	keys := []string{"data=digits", "model=logistic", "workers=4", "epochs=0", "batch=8", "steps=60", "eval_every=2", "device.flops=1M", "network.latency=100us", "elastic=true"}
+	keys := []string{"data=digits", "model=logistic", "workers=4", "epochs=0", "batch=8", "steps=60", "eval_every=2", "device.flops=1M", "network.latency=100us", "elastic=on"}
 	j, err := config.Default().Build(config.Places{}, nil)
 	if err != nil {
 		t.Fatal(err)
@@ -100,8 +97,7 @@ func TestLedgerOfTheDeparted(t *testing.T) {
 			if want := memberSteps(r); l.Sent != want || l.Sent != l.Applied+l.Rejected+l.Lost || l.Lost != 0 {
 				t.Errorf("%s, %s: members made %d, ledger %+v", mode, faults, want, l)
 			}
-			leave, join := planOf(r)
-			if planned := mustExecute(t, append(set, "leave="+leave, "join="+join)...); planned.Ledger.Sent != l.Sent || planned.Ledger.Applied != l.Applied {
+			if planned := mustExecute(t, append(set, planOf(r))...); planned.Ledger.Sent != l.Sent || planned.Ledger.Applied != l.Applied {
 				t.Errorf("%s, %s: by plan %+v, with deaths %+v", mode, faults, planned.Ledger, l)
 			}
 		}
@@ -127,7 +123,7 @@ func TestLedgerOfTheFree(t *testing.T) {
 func TestBytesOfTheDepartedOverAStop(t *testing.T) {
 	t.Parallel()
 	patience.Virtual(t)
-	set := []string{"data=digits", "model=logistic", "workers=4", "epochs=0", "batch=8", "steps=40", "eval_every=2", "checkpoint_every=5", "device.flops=1M", "network.latency=100us", "elastic=true", "mode=reduce"}
+	set := []string{"data=digits", "model=logistic", "workers=4", "epochs=0", "batch=8", "steps=40", "eval_every=2", "checkpoint_every=5", "device.flops=1M", "network.latency=100us", "elastic=on", "mode=reduce"}
 	whole := mustExecute(t, set...)
 	set = append(set, fmt.Sprintf("faults=kill(w2,at=%v)", time.Duration(0.3e9*whole.VirtualSeconds)))
 	whole = mustExecute(t, set...)
@@ -146,16 +142,7 @@ func TestBytesOfTheDepartedOverAStop(t *testing.T) {
 	}
 }
 
-// planOf is what leave and join are of a run that does by plan what this one did.
-func planOf(r *Result) (leave, join string) {
-	l, j := train.PlanOf(4, r.Steps, r.Members)
-	text := func(worker, step, turn int) string { return fmt.Sprintf("%d@%d.%d", worker, step, turn) }
-	var leaves, joins []string
-	for _, d := range l {
-		leaves = append(leaves, text(d.Worker, d.Step, d.Turn))
-	}
-	for _, d := range j {
-		joins = append(joins, text(d.Worker, d.Step, d.Turn))
-	}
-	return cmp.Or(strings.Join(leaves, "+"), "none"), cmp.Or(strings.Join(joins, "+"), "none")
+// planOf is key faults of a run that does by plan what this one did.
+func planOf(r *Result) string {
+	return "faults=" + config.Planned(train.PlanOf(4, r.Steps, r.Members)).String()
 }

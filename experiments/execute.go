@@ -444,7 +444,7 @@ func (e *execution) runNet(ctx context.Context) error {
 	}
 	switch n := net.(type) {
 	case *sim.Net:
-		if c.Elastic {
+		if c.IsElastic() {
 			n.Fixed = append(job.AllFixed(), job.Observer())
 		}
 		return runSim(c, job, n, f, func(n comm.Net) error { return e.attempts(func() error { return run(n) }) })

@@ -52,7 +52,7 @@ func Identity(c config.Config, j *train.Job) []comm.Field {
 func part(c config.Config, j *train.Job, token string, ranks ...int) grpcnet.Config {
 	return grpcnet.Config{
 		Ranks: ranks, World: j.World() + 1, Identity: Identity(c, j), Token: strings.TrimSpace(token), Run: j.Run,
-		Links: grpcnet.Links(c.Links), Deadline: config.LongestWait, MaxFrame: math.MaxInt, Late: c.Elastic, Fixed: j.AllFixed(),
+		Links: grpcnet.Links(c.Links), Deadline: config.LongestWait, MaxFrame: math.MaxInt, Late: c.IsElastic(), Fixed: j.AllFixed(),
 	}
 }
 
@@ -94,7 +94,7 @@ func (e *execution) launch(ctx context.Context) error {
 	ctx, cancel := context.WithCancelCause(ctx)
 	defer cancel(nil)
 	procs, err = startAll(job.World(), &processes{
-		most: restarts(c), threads: threadsEach(c.Threads, job.Workers), name: job.RankName, logf: opt.Display.Logf,
+		most: c.MaxRestarts(), threads: threadsEach(c.Threads, job.Workers), name: job.RankName, logf: opt.Display.Logf,
 		command: func(rank int) Command { return opt.Join(rank, at, f.file("config.yaml"), tokenFile) },
 	})
 	if err != nil {
@@ -183,7 +183,10 @@ func writeToken(path, token string) error {
 // lead hosts rank 0 and the observer; the other ranks come by themselves.
 func (e *execution) lead(ctx context.Context) error {
 	c, o := e.config, *e.opt.Lead
-	if c.Faults != "none" {
+	switch plan, err := c.Plan(e.job); {
+	case err != nil:
+		return err
+	case len(plan) > 0:
 		return &config.Error{Err: errors.New("key \"faults\": this process has not started the others, and can do nothing to them; use gradlab run, which starts them")}
 	}
 	o.again = e.goesBack(func(int) bool { return true })

@@ -2,6 +2,7 @@ package experiments
 
 import (
 	"errors"
+	"slices"
 	"strconv"
 	"testing"
 
@@ -40,30 +41,38 @@ func TestObservedKeysChangeNothing(t *testing.T) {
 				if k.Effect() != config.Observed {
 					continue
 				}
-				right := map[string]string{"int": "3", "float64": "0.25", "bool": strconv.FormatBool(k.Default == "false")}[k.Type]
-				for _, word := range k.OneOf() {
-					if word != k.Default {
-						right = word
+				for _, right := range valuesToTry(k) {
+					keys := append(keys[:len(keys):len(keys)], "eval_every=0", k.Name+"="+right)
+					is, err := execute(t, t.TempDir(), false, keys...)
+					if err != nil {
+						if bad := new(config.Error); errors.As(err, &bad) {
+							continue // it does not go with this mode
+						}
+						t.Fatalf("%s: %v", k.Name, err)
 					}
-				}
-				if right == "" {
-					t.Fatalf("no value of key %s, %s, to try", k.Name, k.Type)
-				}
-				keys := append(keys[:len(keys):len(keys)], "eval_every=0", k.Name+"="+right)
-				is, err := execute(t, t.TempDir(), false, keys...)
-				if err != nil {
-					if bad := new(config.Error); errors.As(err, &bad) {
-						continue // it does not go with this mode
+					if is.ParamsSHA256 != was.ParamsSHA256 || is.VirtualSeconds != was.VirtualSeconds || is.BytesUp != was.BytesUp || is.BytesDown != was.BytesDown {
+						t.Errorf("%s=%s: %.8s in %v, %d and %d bytes; without it %.8s in %v, %d and %d", k.Name, right,
+							is.ParamsSHA256, is.VirtualSeconds, is.BytesUp, is.BytesDown, was.ParamsSHA256, was.VirtualSeconds, was.BytesUp, was.BytesDown)
 					}
-					t.Fatalf("%s: %v", k.Name, err)
-				}
-				if is.ParamsSHA256 != was.ParamsSHA256 || is.VirtualSeconds != was.VirtualSeconds || is.BytesUp != was.BytesUp || is.BytesDown != was.BytesDown {
-					t.Errorf("%s=%s: %.8s in %v, %d and %d bytes; without it %.8s in %v, %d and %d", k.Name, right,
-						is.ParamsSHA256, is.VirtualSeconds, is.BytesUp, is.BytesDown, was.ParamsSHA256, was.VirtualSeconds, was.BytesUp, was.BytesDown)
 				}
 			}
 		})
 	}
+}
+
+// valuesToTry are values of an observed key away from its default, all that it has words for.
+func valuesToTry(k config.Key) (values []string) {
+	switch {
+	case k.Name == "observe":
+		for _, o := range config.Observations() {
+			values = append(values, o.Spec)
+		}
+	case k.OneOf() != nil:
+		values = slices.DeleteFunc(k.OneOf(), func(word string) bool { return word == k.Default })
+	default:
+		values = []string{map[string]string{"int": "3", "float64": "0.25", "bool": strconv.FormatBool(k.Default == "false")}[k.Type]}
+	}
+	return values
 }
 
 // A finished run is not made again for another target, which is looked up in its

@@ -54,8 +54,8 @@ func TestPricedIsTrained(t *testing.T) {
 	t.Parallel()
 	patience.Virtual(t)
 	for name, keys := range map[string][]string{
-		"server":        {"mode=server", "servers=2", "gap=true", "checkpoint_every=5"},
-		"server topk":   {"mode=server", "codec=feedback(topk(keep=0.1))", "overlap=true", "order_log=true"},
+		"server":        {"mode=server", "servers=2", "observe=gap", "checkpoint_every=5"},
+		"server topk":   {"mode=server", "codec=feedback(topk(keep=0.1))", "overlap=true", "observe=order_log"},
 		"server down":   {"mode=server", "codec=threshold", "down_codec=topk(keep=0.2)"},
 		"barrier":       {"mode=server(barrier=true)", "codec=qsgd(bits=4)"},
 		"reduce":        {"mode=reduce", "overlap=true", "cycle=100us"},
@@ -117,7 +117,7 @@ func TestRunsThatLearnTheSameAreTrainedOnce(t *testing.T) {
 		"both":      {[]string{"network.bandwidth=10Mbps,1Gbps", "device.jitter=0,0.2", "codec=raw,topk(keep=0.1)"}, 6},
 		"seeds":     {[]string{"seed=1,2"}, 0},
 		"asp":       {[]string{"policy=asp", "network.bandwidth=10Mbps,1Gbps"}, 0},
-		"deaths":    {[]string{"device.die=none,1@1h"}, 0},
+		"deaths":    {[]string{"faults=none,kill(w1,at=1h)"}, 0},
 		"clock":     {[]string{"net=local", "network.bandwidth=10Mbps,1Gbps"}, 0},
 		"nodes":     {[]string{"mode=reduce", "topology=leaders", "network.per_host=1,3"}, 0},
 		"per host":  {[]string{"network.per_host=1,3"}, 1},

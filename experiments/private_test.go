@@ -17,7 +17,7 @@ func TestFoldersArePrivate(t *testing.T) {
 	}
 	for _, open := range []bool{false, true} {
 		dir := t.TempDir()
-		r, err := Execute(context.Background(), mustRuns(t, small, "order_log=true", "policy=asp", "mode=server", "checkpoint_every=3")[0], Options{Recipe: "test", Out: dir, Shared: open})
+		r, err := Execute(context.Background(), mustRuns(t, small, "observe=order_log", "policy=asp", "mode=server", "checkpoint_every=3")[0], Options{Recipe: "test", Out: dir, Shared: open})
 		if err != nil {
 			t.Fatal(err)
 		}

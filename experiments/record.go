@@ -27,7 +27,7 @@ import (
 //	metrics.jsonl    progress and evaluations, appended (metrics.go); a torn last line is dropped
 //	events.out.…     the same for TensorBoard
 //	status.json      running | done | stopped | failed, written by rename
-//	order.log        with order_log: in which order workers' words reached the servers
+//	order.log        with observe=order_log: in which order workers' words reached the servers
 //	result.json      the Result, once there is one
 //	checkpoint/      the last two checkpoints, written atomically (checkpoint.go)
 //	model.safetensors  final parameters
@@ -35,8 +35,8 @@ import (
 //	links.json       use of every link of the virtual network
 //	data.json        what the data set was like: samples, their shape, classes
 //	sizes.gz         of runs that others can be priced from: payload sizes that depend on data
-//	trace.json.gz    with trace=true: for ui.perfetto.dev
-//	timeline.svg     with trace=true: the same as a picture
+//	trace.json.gz    with observe=trace: for ui.perfetto.dev
+//	timeline.svg     with observe=trace: the same as a picture
 type folder struct {
 	path    string
 	metrics scratch      // metrics.jsonl, open at its end; nil: not yet

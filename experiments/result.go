@@ -79,7 +79,7 @@ type Result struct {
 	Ledger    Ledger             `json:"ledger"`
 	Staleness []uint64           `json:"staleness,omitempty"`   // histogram, all shards together
 	Age       *train.Spread      `json:"age_seconds,omitempty"` // of gradients applied: since their parameters were sent
-	Gap       *train.Spread      `json:"gap,omitempty"`         // of gradients applied, with key gap: root mean square of what the parameters moved since
+	Gap       *train.Spread      `json:"gap,omitempty"`         // of gradients applied, with observe=gap: root mean square of what the parameters moved since
 	WaitedFor []float64          `json:"waited_for,omitempty"`  // seconds the others waited for each worker, all shards together
 	Note      string             `json:"note,omitempty"`        // caveat of the data set
 

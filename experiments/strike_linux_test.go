@@ -55,7 +55,7 @@ func TestF5ShardsComeBackByFault(t *testing.T) {
 	if !patience.Long {
 		t.Skip("starts processes")
 	}
-	set := []string{"data=digits", "model=logistic", "workers=2", "servers=2", "epochs=0", "steps=1000", "batch=8", "mode=server", "elastic=true", "codec=feedback(topk(keep=0.1))",
+	set := []string{"data=digits", "model=logistic", "workers=2", "servers=2", "epochs=0", "steps=1000", "batch=8", "mode=server", "elastic=on", "codec=feedback(topk(keep=0.1))",
 		"checkpoint_every=20", "eval_every=100", "device.flops=1M", "network.latency=100us"}
 	whole := mustExecute(t, set...)
 	at := func(share float64) time.Duration { return time.Duration(share * whole.VirtualSeconds * 1e9) }

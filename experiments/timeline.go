@@ -96,7 +96,7 @@ func useOf(links []sim.Link, hosts, rack, ranks int, took time.Duration) (all []
 
 // tracer is what a run is traced with; nil if it is not.
 func tracer(c config.Config, job *train.Job) *trace.Recorder {
-	if !c.Trace {
+	if !c.IsObserved(config.Trace) {
 		return nil
 	}
 	r := &trace.Recorder{Limit: mostTraced}

@@ -9,7 +9,6 @@ import (
 	"math"
 	"os"
 	"path/filepath"
-	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -27,7 +26,7 @@ func TestTrace(t *testing.T) {
 	t.Parallel()
 	keys := []string{"servers=2", "model=logistic", "steps=4", "eval_every=0"}
 	plain := mustExecute(t, keys...)
-	r := mustExecute(t, append(keys, "trace=true")...)
+	r := mustExecute(t, append(keys, "observe=trace")...)
 	if r.ParamsSHA256 != plain.ParamsSHA256 || r.VirtualSeconds != plain.VirtualSeconds {
 		t.Errorf("%s after %v s; without a trace %s after %v s", r.ParamsSHA256, r.VirtualSeconds, plain.ParamsSHA256, plain.VirtualSeconds)
 	}
@@ -84,8 +83,8 @@ func TestTrace(t *testing.T) {
 		t.Errorf("%d bytes went in, %d out, want %d; %+v after %v s", in, out, r.BytesUp+r.BytesDown, r.Network, r.VirtualSeconds)
 	}
 	c := config.Default()
-	c.Trace, c.Net = true, "local"
-	if err := c.Resolve(); err == nil || !strings.Contains(err.Error(), `"trace"`) {
+	c.Observe, c.Net = "trace", "local"
+	if err := c.Resolve(); err == nil || !strings.Contains(err.Error(), `key "observe"`) {
 		t.Errorf("a trace on a real clock: %v", err)
 	}
 }
@@ -97,7 +96,7 @@ func TestTraceCutOff(t *testing.T) {
 	for steps, want := range map[string]string{"steps=4": "", "steps=3000": "timeline.svg shows the first "} {
 		var b bytes.Buffer
 		d := progress.New(&b, progress.Plain)
-		run := mustRuns(t, small, "model=logistic", "batch=1", "eval_every=0", "trace=true", steps)[0]
+		run := mustRuns(t, small, "model=logistic", "batch=1", "eval_every=0", "observe=trace", steps)[0]
 		if _, err := Execute(context.Background(), run, Options{Out: t.TempDir(), Display: d}); err != nil {
 			t.Fatal(err)
 		}
@@ -113,9 +112,10 @@ func TestTraceCutOff(t *testing.T) {
 	if said := cutOff(r); !strings.Contains(said, "trace.json.gz holds the first 2ns of 10ns: 8 spans") {
 		t.Error(said)
 	}
-	i := slices.IndexFunc(config.Keys(), func(k config.Key) bool { return k.Name == "trace" })
-	if doc := config.Keys()[i].Doc; !strings.Contains(strings.ReplaceAll(doc, ",", ""), fmt.Sprint(mostTraced)) {
-		t.Errorf("key trace does not name its limit: %s", doc)
+	for _, o := range config.Observations() {
+		if o.Name == config.Trace && !strings.Contains(strings.ReplaceAll(o.About, ",", ""), fmt.Sprint(mostTraced)) {
+			t.Errorf("observation trace does not name its limit: %s", o.About)
+		}
 	}
 }
 

@@ -53,7 +53,7 @@ func TestF2LedgerOfTheTorn(t *testing.T) {
 	tore := 0
 	for i := range 24 {
 		at := time.Duration(whole.VirtualSeconds * (0.2e9 + 0.02e9*float64(i)))
-		r := mustExecute(t, append(set, "device.die=3@"+at.String())...)
+		r := mustExecute(t, append(set, deaths(4, at, at, at))...)
 		want, servers := uint64(0), [2][]uint64{}
 		for _, rep := range r.Ranks {
 			if rep.Role == "server" {

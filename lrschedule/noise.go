@@ -55,7 +55,7 @@ func (o ByNoise) Stages(measured []NoiseAt) (Stages, error) {
 		}
 	}
 	if len(m) == 0 {
-		return Stages{}, errors.New("no noise scale was measured; measure one with noise_scale=true")
+		return Stages{}, errors.New("no noise scale was measured; measure one with observe=noise_scale")
 	}
 	slices.SortStableFunc(m, func(a, b NoiseAt) int { return cmp.Compare(a.Epoch, b.Epoch) })
 	for i := len(m) - 2; i >= 0; i-- {

@@ -40,7 +40,7 @@ func TestByNoise(t *testing.T) {
 			t.Errorf("%+v: %+v, %v; want %v at %v", c.rule, got, err, c.times, c.at)
 		}
 	}
-	if _, err := (lrschedule.ByNoise{Batch: 1, Share: 1, Factor: 2}).Stages([]lrschedule.NoiseAt{{1, 0}}); err == nil || !strings.Contains(err.Error(), "noise_scale=true") {
+	if _, err := (lrschedule.ByNoise{Batch: 1, Share: 1, Factor: 2}).Stages([]lrschedule.NoiseAt{{1, 0}}); err == nil || !strings.Contains(err.Error(), "observe=noise_scale") {
 		t.Error(err)
 	}
 }

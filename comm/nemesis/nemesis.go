@@ -1,10 +1,11 @@
 // Package nemesis says what goes wrong on a cluster, as data: processes that are killed
 // or paused, partitions, and links that lose, double, reorder, delay or slow what they
-// carry, at instants of a run. The name is Jepsen's.
+// carry, at instants of a run, and workers that leave or join before a step. The name is
+// Jepsen's.
 //
 // A Schedule has a text form, which is the value of key faults:
 //
-//	kill(w2,at=2s)+partition([w0,w1],at=1s,for=300ms)+poisson(every=1m)
+//	kill(w2,at=2s)+partition([w0,w1],at=1s,for=300ms)+poisson(every=1m)+leave(w3,before=40)
 //
 // Faults are written down one by one, or drawn by a law. A law draws by address, so the
 // same seed gives the same faults on every machine. Who carries a schedule out reads its
@@ -26,7 +27,7 @@ import (
 // Fault is something that goes wrong, or a law of such things.
 type Fault interface {
 	// Draw lists what a law comes to in a world: faults that are Actors. An Actor comes
-	// to itself. The error names ranks that there are not.
+	// to itself, and so does a Mover. The error names ranks that there are not.
 	Draw(w World) ([]Fault, error)
 }
 
@@ -43,7 +44,7 @@ var Faults = registry.New[Fault]("fault")
 // What says what an Act does.
 type What uint8
 
-// What an Act can do.
+// What an Act can do; the zero Act kills.
 const (
 	Killing What = iota
 	Pausing
@@ -102,7 +103,7 @@ func Parse(text string) (Schedule, error) {
 	for _, part := range split(text) {
 		f, err := Faults.Parse(part)
 		if err != nil {
-			return nil, fmt.Errorf("want none, or faults joined by +, such as kill(w2,at=2s)+pause(s0,at=1s,for=300ms): %w", err)
+			return nil, fmt.Errorf("want none, or faults joined by +, such as kill(w2,at=2s)+leave(w1,before=40): %w", err)
 		}
 		s = append(s, f)
 	}
@@ -142,13 +143,18 @@ func split(text string) (parts []string) {
 }
 
 // Drawn is the schedule with every law replaced by the faults that it draws, in order of
-// time: what a minimised schedule is a part of.
+// time: what a minimised schedule is a part of. The number of a law among the faults at
+// instants addresses its draws, so that moves do not change them.
 func (s Schedule) Drawn(w World) (Schedule, error) {
 	var out Schedule
 	var errs []error
-	for i, f := range s {
+	i := uint64(0)
+	for _, f := range s {
 		w := w
-		w.Key = w.Key.With(uint64(i))
+		w.Key = w.Key.With(i)
+		if _, ok := f.(Mover); !ok {
+			i++
+		}
 		drawn, err := f.Draw(w)
 		if err != nil {
 			errs = append(errs, fmt.Errorf("%s: %w", Faults.Spec(f), err))
@@ -158,8 +164,8 @@ func (s Schedule) Drawn(w World) (Schedule, error) {
 	return out, errors.Join(errs...)
 }
 
-// Plan is what happens in a world, in order of time. Faults of one instant keep the order
-// of the schedule.
+// Plan is what happens at instants in a world, in order of time. Faults of one instant keep
+// the order of the schedule. What happens before steps is in Moves.
 func (s Schedule) Plan(w World) ([]Act, error) {
 	drawn, err := s.Drawn(w)
 	if err != nil {
@@ -167,6 +173,9 @@ func (s Schedule) Plan(w World) ([]Act, error) {
 	}
 	var plan []Act
 	for _, f := range drawn {
+		if _, ok := f.(Mover); ok {
+			continue
+		}
 		a, ok := f.(Actor)
 		if !ok {
 			return nil, fmt.Errorf("%s drew %s, which says nothing of what happens", s, Faults.Spec(f))

@@ -25,6 +25,8 @@ var every = []string{
 	"slow(times=3,from=[w1],to=[w0],at=1s,for=2s)",
 	"resend(share=0.5,from=[w1],to=[s0],at=1s,for=2s)",
 	"poisson(every=1s,of=[kill,one_way],ranks=[w*,s0],for=3s,from=1s,until=1m0s,seed=7)",
+	"leave(rank=w1,before=40,turn=1)",
+	"join(rank=w3,before=0,turn=2)",
 }
 
 // Schedules are read from what they print, law and drawn faults alike, and no option of

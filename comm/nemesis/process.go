@@ -37,7 +37,7 @@ func (f Kill) Act(w World) (Act, error) {
 }
 
 // Rejoin starts the process of a worker that has ended again. It joins the run as a new
-// member of it, which runs with elastic=true permit. Of a rank that lives it does nothing.
+// member of it, which runs with elastic=on permit. Of a rank that lives it does nothing.
 // When a server comes back, or a worker with a relay, all ranks meet again at that instant,
 // and go back to the last checkpoint.
 //

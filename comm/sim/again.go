@@ -77,7 +77,6 @@ func (l *loop) disperse() {
 // all ranks.
 func (n *Net) again(m *meeting, left time.Duration) error {
 	n.now, n.Start = m.at, m.at
-	n.Deaths = slices.DeleteFunc(slices.Clone(n.Deaths), func(d Death) bool { return d.At <= m.at })
 	n.Faults = slices.DeleteFunc(slices.Clone(n.Faults), func(a nemesis.Act) bool {
 		switch a.What {
 		case nemesis.Killing, nemesis.Joining:

@@ -4,22 +4,14 @@ import (
 	"fmt"
 	"maps"
 	"slices"
-	"time"
 
 	"github.com/gradlab/gradlab/comm"
 )
 
-// Death is the end of a rank at a virtual instant, as of a process that is
-// killed: its activities stop where they are, what it has sent arrives, what is
-// sent to it is lost, and the others are told that it is gone. That is no error
-// of the run unless the others make it one. One from before the run's Start has
-// happened already.
-type Death struct {
-	Rank int
-	At   time.Duration
-}
-
-// die ends h's activities at this instant, unless they have ended.
+// die ends h's activities at this instant, unless they have ended, as those of a process
+// that is killed: they stop where they are, what it has sent arrives, what is sent to it is
+// lost, and the others are told that it is gone. That is no error of the run unless the
+// others make it one.
 func (h *host) die() { h.end(fmt.Errorf("killed at virtual %v", h.loop.now)) }
 
 // end ends h's activities for a reason.

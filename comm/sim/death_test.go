@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/gradlab/gradlab/comm"
+	"github.com/gradlab/gradlab/comm/nemesis"
 	"github.com/gradlab/gradlab/comm/sim"
 )
 
@@ -17,7 +18,7 @@ import (
 func TestDeath(t *testing.T) {
 	for name, mk := range networks() {
 		t.Run(name, func(t *testing.T) {
-			n := &sim.Net{Network: mk(), Deaths: []sim.Death{{Rank: 1, At: 2 * time.Millisecond}, {Rank: 0, At: time.Hour}}}
+			n := &sim.Net{Network: mk(), Faults: []nemesis.Act{{Rank: 1, At: 2 * time.Millisecond}, {Rank: 0, At: time.Hour}}}
 			began, ended := 0, 0
 			run(t, n, 3, func(ctx context.Context, h comm.Host) error {
 				if h.Rank() == 1 {
@@ -75,9 +76,12 @@ func TestDeath(t *testing.T) {
 func TestDeathIsToldPastOtherFrames(t *testing.T) {
 	for name, mk := range networks() {
 		t.Run(name, func(t *testing.T) {
-			n := &sim.Net{Network: mk(), Deaths: []sim.Death{{Rank: 1, At: time.Millisecond}}}
-			run(t, n, 2, func(ctx context.Context, h comm.Host) error {
-				if h.Rank() == 1 {
+			n := &sim.Net{Network: mk(), Faults: []nemesis.Act{{Rank: 1, At: time.Millisecond}}}
+			run(t, n, 3, func(ctx context.Context, h comm.Host) error {
+				switch h.Rank() {
+				case 2: // the observer, without which no run has a result
+					return nil
+				case 1:
 					if err := h.Send(ctx, 0, comm.NewFrame(comm.Header{Kind: comm.Gradient, Tag: 1}, comm.NewBuffer(5e6))); err != nil {
 						return err
 					}
@@ -95,7 +99,7 @@ func TestDeathIsToldPastOtherFrames(t *testing.T) {
 
 // A death from before the start of a resumed run has happened already.
 func TestDeathBeforeTheStart(t *testing.T) {
-	n := &sim.Net{Start: time.Second, Deaths: []sim.Death{{Rank: 0, At: time.Millisecond}}}
+	n := &sim.Net{Start: time.Second, Faults: []nemesis.Act{{Rank: 0, At: time.Millisecond}}}
 	run(t, n, 1, func(ctx context.Context, h comm.Host) error { return h.Sleep(ctx, time.Second) })
 	if n.Now() != 2*time.Second {
 		t.Errorf("ended at %v", n.Now())

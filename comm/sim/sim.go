@@ -35,15 +35,13 @@ type Net struct {
 	Start time.Duration
 	// Probe hears what happens; nil: nobody does.
 	Probe Probe
-	// Deaths end ranks as if their processes were killed.
-	Deaths []Death
 	// Faults happen to ranks and links at their instants; the last rank is the observer.
 	// A rank that nobody hears for Lease counts as dead. 0: as long as the constant.
 	Faults []nemesis.Act
 	Lease  time.Duration
 	// Fixed are ranks, such as the observer, without which the others do not go on. When one of them dies, and
 	// fault rejoin has it come back, Run returns a comm.AgainError: all meet again at that
-	// instant, also those who had died. Start, Deaths and Faults are then of what is to come.
+	// instant, also those who had died. Start and Faults are then of what is to come.
 	Fixed []int
 
 	now    time.Duration // of the last run
@@ -82,11 +80,6 @@ func (n *Net) Run(ctx context.Context, programs []comm.Program) error {
 	}
 	for r, p := range programs {
 		l.hosts[r].Go("main", p)
-	}
-	for _, d := range n.Deaths {
-		if d.Rank >= 0 && d.Rank < len(l.hosts) && d.At >= n.Start {
-			l.at(d.At, l.hosts[d.Rank].die)
-		}
 	}
 	if n.resent = 0; len(n.Faults) > 0 {
 		l.strike(n.Faults, n.Lease, n.Start)

@@ -45,7 +45,7 @@ func TestFlatRateTurnsTheAnswer(t *testing.T) {
 func TestRatesAreRecorded(t *testing.T) {
 	t.Parallel()
 	table := slowTable(t)
-	over := []string{"mode=server", "policy=asp", "order_log=true", "codec=halfslow", "down_codec=bf16", "device.flops=2e10", "checkpoint_every=4", "steps=60", "device.codec=" + table}
+	over := []string{"mode=server", "policy=asp", "observe=order_log", "codec=halfslow", "down_codec=bf16", "device.flops=2e10", "checkpoint_every=4", "steps=60", "device.codec=" + table}
 	whole := mustExecute(t, over...)
 	run := mustRuns(t, small, over...)[0]
 	dir := t.TempDir()

@@ -50,7 +50,7 @@ func Replay(ctx context.Context, folder string, at config.Places) (*Replayed, er
 	case len(was.Lost) > 0 && !onlyZeroed(was):
 		return nil, fmt.Errorf("the run lost something, which the order log does not tell: %s", was.Lost[0])
 	}
-	c.Net, c.OrderLog = "sim", false
+	c.Net, c.Observe = "sim", "none"
 	if at.Rates, err = experiments.RecordedRates(folder); err != nil {
 		return nil, err
 	}
@@ -61,7 +61,7 @@ func Replay(ctx context.Context, folder string, at config.Places) (*Replayed, er
 	if n := job.World() - job.Workers; n > 0 {
 		f, err := os.Open(filepath.Join(folder, "order.log"))
 		if errors.Is(err, fs.ErrNotExist) {
-			return nil, errors.New("the run has no order log: it was made without order_log=true, or was resumed")
+			return nil, errors.New("the run has no order log: it was made without observe=order_log, or was resumed")
 		}
 		if err != nil {
 			return nil, err

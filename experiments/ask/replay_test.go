@@ -15,7 +15,7 @@ import (
 func TestReplay(t *testing.T) {
 	t.Parallel()
 	dir := t.TempDir()
-	r, err := execute(t, dir, "mode=server", "policy=ssp(slack=2)", "servers=2", "net=local", "order_log=true", "steps=30")
+	r, err := execute(t, dir, "mode=server", "policy=ssp(slack=2)", "servers=2", "net=local", "observe=order_log", "steps=30")
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -37,7 +37,7 @@ func TestReplay(t *testing.T) {
 // A replay of a run that ended at its target ends there, with its bits.
 func TestUntilTargetReplayed(t *testing.T) {
 	t.Parallel()
-	r := mustExecute(t, "policy=asp", "net=local", "steps=300", "eval_every=3", "target=0.3", "until=target", "order_log=true")
+	r := mustExecute(t, "policy=asp", "net=local", "steps=300", "eval_every=3", "target=0.3", "until=target", "observe=order_log")
 	if r.Ended != "target" {
 		t.Fatalf("%+v", r)
 	}

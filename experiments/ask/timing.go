@@ -198,8 +198,8 @@ func (s stretch) of(c config.Config) config.Config {
 // bare is a configuration without weights, and without what is said of these.
 func bare(c config.Config) config.Config {
 	c.Weightless, c.Net = true, "sim"
-	c.EvalEvery, c.Target, c.Until, c.CheckpointEvery, c.Trace, c.OrderLog, c.Gap = 0, 0, config.UntilEnd, 0, false, false, false
-	c.Init, c.Dropout, c.Precision, c.LossScale, c.EMA = "none", -1, "float32", 0, 0
+	c.EvalEvery, c.Target, c.Until, c.CheckpointEvery, c.Observe = 0, 0, config.UntilEnd, 0, "none"
+	c.Init, c.Dropout, c.Precision, c.LossScale, c.EMA = "none", -1, "float32", 0, "none"
 	return c
 }
 

@@ -167,8 +167,8 @@ var errComputed = errors.New("the sizes of its frames depend on gradients")
 var fixed = map[string]string{
 	"steps": asMany, "epochs": asMany, "until": asMany,
 	"net": virtually, "links": virtually, "emulate": virtually, "threads": virtually, "winograd": virtually,
-	"eval_every": unrecorded, "target": unrecorded, "test_limit": unrecorded, "gap": unrecorded, "noise_scale": unrecorded,
-	"checkpoint_every": unrecorded, "order_log": unrecorded, "trace": unrecorded,
+	"eval_every": unrecorded, "target": unrecorded, "test_limit": unrecorded,
+	"checkpoint_every": unrecorded, "observe": unrecorded,
 	"init": "a replay begins as the run did", "data": sameData, "train_limit": sameData, "augment": sameData,
 	"weightless": "a replay computes gradients where the sizes of frames depend on them, and nowhere else",
 }
@@ -196,7 +196,7 @@ func changeable(changes []string) error {
 // unsteady says whether later updates of a run take another time, or other
 // bytes, than its first, so that these say nothing about all of them.
 func unsteady(c config.Config, j *train.Job) bool {
-	return !j.Mode.Traits(j).Steady || j.Grows() || j.Resizes() || j.Policy.Traits(j.Workers).ByLoss || c.DeviceDie != "none" || c.Faults != "none" || compress.WarmsUp(j.Codec) || compress.WarmsUp(j.DownCodec)
+	return !j.Mode.Traits(j).Steady || j.Grows() || j.Resizes() || j.Policy.Traits(j.Workers).ByLoss || c.Faults != "none" || compress.WarmsUp(j.Codec) || compress.WarmsUp(j.DownCodec)
 }
 
 // shadowed is a recorded run of which replays are made.
@@ -213,7 +213,7 @@ type shadowed struct {
 // or as many as it has.
 func (s *shadowed) as(ctx context.Context, c config.Config, updates int) (side WhatIfSide, err error) {
 	noted := s.sizes != nil && c.Timeless() && c.Trajectory() == s.own.Trajectory()
-	c.Net, c.EvalEvery, c.Until, c.CheckpointEvery, c.Trace, c.OrderLog = "sim", 0, config.UntilEnd, 0, false, false
+	c.Net, c.EvalEvery, c.Until, c.CheckpointEvery, c.Observe = "sim", 0, config.UntilEnd, 0, "none"
 	job, _, err := c.Assemble(s.outline, s.at)
 	if err != nil {
 		return side, err

@@ -94,7 +94,7 @@ func TestWhatIfOfRunsThatChange(t *testing.T) {
 	for name, keys := range map[string][]string{
 		"localsgd": {"mode=localsgd(h=16,start=100)"},
 		"dgc":      {"mode=gather", "codec=bysize(dgc(keep=0.01,warmup=200,unit=steps))"},
-		"deaths":   {"mode=server", "policy=asp", "device.die=1@100ms"},
+		"deaths":   {"mode=server", "policy=asp", "faults=kill(w2,at=100ms)"},
 		"downpour": {"mode=downpour(warm_start=100)", "policy=asp"},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -118,7 +118,7 @@ func TestWhatIfRefuses(t *testing.T) {
 	t.Parallel()
 	for change, want := range map[string]string{
 		"steps=10": "as many updates", "epochs=2": "as many updates", "net=local": "virtual cluster", "emulate=true": "virtual cluster",
-		"eval_every=5": "no record", "target=0.9": "no record", "Trace=true": "no record", "weightless=true": "sizes of frames", "data=mnist": "other data",
+		"eval_every=5": "no record", "target=0.9": "no record", "Observe=trace": "no record", "weightless=true": "sizes of frames", "data=mnist": "other data",
 	} {
 		var bad *config.Error
 		_, err := AnswerWhatIf(context.Background(), t.TempDir(), []string{change}, config.Places{})

@@ -48,7 +48,7 @@ func (n *byNoise) take(e *env, f *pflag.FlagSet, p *schedulePlan, specs []string
 		return nil, err
 	}
 	if len(curve.Progress) == 0 || curve.Progress[len(curve.Progress)-1].Epoch == 0 {
-		return nil, fmt.Errorf("%s has told no progress yet; a noise scale is measured while a run with noise_scale=true trains", run.Folder)
+		return nil, fmt.Errorf("%s has told no progress yet; a noise scale is measured while a run with observe=noise_scale trains", run.Folder)
 	}
 	last := curve.Progress[len(curve.Progress)-1]
 	if !f.Changed("batch") {

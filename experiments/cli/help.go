@@ -130,8 +130,9 @@ func (e *env) helpNamed(name string) (found bool) {
 // wants is what recipe quickstart lacks for kinds of things, or single models, to be
 // tried in it; single modes say it themselves.
 var wants = map[string]string{
-	"faults rejoin": " codec=raw elastic=true",
-	"policies":      " mode=server", "correctors": " mode=server policy=asp optimizer=sgd", "placements": " mode=server servers=2",
+	"faults rejoin": " codec=raw elastic=on", "faults leave": " codec=raw elastic=on", "faults join": " codec=raw elastic=on",
+	"policies": " mode=server", "correctors": " mode=server policy=asp optimizer=sgd", "placements": " mode=server servers=2",
+	"observations gap": " mode=server", "observations order_log": " mode=server", "observations noise_scale": " codec=raw mode=reduce",
 	"batch-schedules":   " mode=reduce",
 	"side-schedules":    " 'data=imagenet(size=288)' model=resnet50",
 	"graphs":            " codec=raw mode=sgp",

@@ -15,12 +15,12 @@ func (e *env) replayCommand() *cobra.Command {
 	c := &cobra.Command{
 		Use:   "replay RUN",
 		Short: "Make an asynchronous run again, in the order in which it happened",
-		Long: `Replay takes the order log of a finished run (key order_log=true), wherever the run
+		Long: `Replay takes the order log of a finished run (observe=order_log), wherever the run
 took place, and makes it again on the virtual cluster: gradients reach every
 server in the same order, so the parameters come out with the same bits. The exit
 code is 1 if they do not.
 
-  gradlab run gcp-mnist net=local order_log=true
+  gradlab run gcp-mnist net=local observe=order_log
   gradlab replay runs/gcp-mnist/…`,
 		Args: func(_ *cobra.Command, args []string) error {
 			if len(args) != 1 {

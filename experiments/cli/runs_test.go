@@ -42,7 +42,7 @@ func TestSweep(t *testing.T) {
 		t.Error(p.Says())
 	}
 	// A younger run that was traced, and is the same but for that, hides none.
-	program.Finish(t, 0, "run", program.Recipe(t, program.Quick), "codec=raw", "seed=1", "trace=true", "--out", out)
+	program.Finish(t, 0, "run", program.Recipe(t, program.Quick), "codec=raw", "seed=1", "observe=trace", "--out", out)
 	if s := program.Finish(t, 0, sweepArgs(t, out)...).Out.String(); !strings.Contains(s, "│ raw   │ 2 │") {
 		t.Error(s)
 	}
@@ -138,7 +138,7 @@ func TestSweepToAnotherTarget(t *testing.T) {
 	if s := program.Finish(t, 0, sweepArgs(t, out, "target=0.05", "--json")...); strings.Count(s.Out.String(), `"target_reached":true`) != 4 {
 		t.Error(s.Says())
 	}
-	for _, more := range []string{"trace=true", "eval_every=1"} {
+	for _, more := range []string{"observe=trace", "eval_every=1"} {
 		if s := program.Finish(t, 0, sweepArgs(t, out, more, "--dry-run")...); !strings.Contains(s.Out.String(), "4 jobs, 0 of them done") {
 			t.Errorf("%s: %s", more, s.Says())
 		}

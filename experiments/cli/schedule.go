@@ -61,11 +61,11 @@ With --side-schedule (gradlab list side-schedules) so does the side of pictures:
   gradlab schedule --side-schedule 'progressive(from=128,to=192)' --epochs 88 --plot sides
 
 --by-noise RUN makes that batch schedule from the gradient noise scale that a run
-with noise_scale=true measured, and says what to type to train with it: the batch
+with observe=noise_scale measured, and says what to type to train with it: the batch
 grows as the noise scale does. Without a SPEC, --batch, --samples and --epochs they
 are the run's.
 
-  gradlab run quickstart codec=raw mode=reduce batch=1 noise_scale=true
+  gradlab run quickstart codec=raw mode=reduce batch=1 observe=noise_scale
   gradlab schedule --by-noise runs/quickstart/…`,
 		Args: func(_ *cobra.Command, args []string) error {
 			if len(args) == 0 && noise.run == "" && p.Grow == "" && p.Resize == "" {

@@ -77,7 +77,7 @@ func TestScheduleByNoise(t *testing.T) {
 	}
 	keys := []string{"run", "quickstart", "codec=raw", "mode=reduce", "workers=2", "batch=1", "model=logistic", "schedule=constant(lr=0.05)", "epochs=3", "--quiet", "--out", folder}
 	var measured, plain struct{ Folder string }
-	for run, extra := range map[*struct{ Folder string }]string{&measured: "noise_scale=true", &plain: "noise_scale=false"} {
+	for run, extra := range map[*struct{ Folder string }]string{&measured: "observe=noise_scale", &plain: "observe=none"} {
 		if err := json.Unmarshal([]byte(says(ExitOK, append(keys, extra, "--json")...)), run); err != nil {
 			t.Fatal(err)
 		}
@@ -98,7 +98,7 @@ func TestScheduleByNoise(t *testing.T) {
 		t.Errorf("%+v, %v: 3 epochs are 2157 updates of two samples, and fewer where the batch grows", grown, err)
 	}
 	for want, args := range map[string][]string{
-		"noise_scale=true":         {"schedule", "--by-noise", plain.Folder},
+		"observe=noise_scale":      {"schedule", "--by-noise", plain.Folder},
 		"goes with --by-noise":     {"schedule", "goyal", "--factor", "2"},
 		"give one of them":         {"schedule", "--by-noise", measured.Folder, "--batch-schedule", "fixed"},
 		`"factor" is 1`:            {"schedule", "--by-noise", measured.Folder, "--factor", "1"},

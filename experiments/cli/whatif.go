@@ -22,7 +22,7 @@ one replay each. Nothing is learned: frames are empty where their sizes do not
 depend on gradients, and of runs whose updates are all alike the first 200 stand
 for the rest, so most replays take seconds. All updates are replayed where later
 ones differ: in mode localsgd, with downpour's warm_start, with dgc's warm-up, with
-policy adasync and with device.die.
+policy adasync and with faults.
 
 Beside each time of a replay without weights stands where it lies on a real cluster
 in nine cases of ten, by what was measured of transports (gradlab list transports).

@@ -86,13 +86,10 @@ var specs = map[string]func(text string) (string, error){
 		s, err := timing.ParseSlow(text)
 		return s.String(), err
 	},
-	"device.die": func(text string) (string, error) {
-		d, err := parseDeaths(text)
-		return d.String(), err
-	},
-	"faults": canonicalFaults,
-	"leave":  canonicalMoves,
-	"join":   canonicalMoves,
+	"observe": canonicalObserved,
+	"elastic": canonical(Elasticities),
+	"ema":     canonicalAverage,
+	"faults":  canonicalFaults,
 	"device.codec": func(text string) (string, error) {
 		t, err := parseCodecTime(text)
 		if err != nil {
@@ -149,8 +146,8 @@ func (c *Config) Resolve() error {
 	if c.NetworkModel == "fifo" && (c.NetworkPerHost > 1 || c.NetworkColocate || c.NetworkRack > 0 || c.NetworkStream > 0 || c.NetworkReduce > 0 || c.NetworkGather > 0 || c.NetworkMessage != "0s") {
 		errs = append(errs, errors.New("key \"network.model\": fifo knows neither hosts nor racks nor limits of streams nor a cost of messages; use fair"))
 	}
-	if c.Trace && c.Net != "sim" {
-		errs = append(errs, fmt.Errorf("key \"trace\": net=%s has no virtual clock to trace; use net=sim", c.Net))
+	if c.IsObserved(Trace) && c.Net != "sim" {
+		errs = append(errs, fmt.Errorf("key \"observe\": net=%s has no virtual clock to trace; take trace out, or use net=sim", c.Net))
 	}
 	if err := c.checkEmulate(); err != nil {
 		errs = append(errs, err)
@@ -158,7 +155,7 @@ func (c *Config) Resolve() error {
 	if c.Weightless && c.Net != "sim" {
 		errs = append(errs, fmt.Errorf("key \"weightless\": on net=%s time would be real and pass with nothing done; use net=sim", c.Net))
 	}
-	errs = append(errs, append(c.checkDeaths(), c.checkFaults())...)
+	errs = append(errs, c.checkFaults())
 	if m, err := train.Modes.Parse(c.Mode); err == nil {
 		if m.Traits(&train.Job{Mode: m}).SharedMemory && c.Net != "local" {
 			errs = append(errs, fmt.Errorf("key \"mode\": workers of %s write to memory that they share, which net=%s does not give them; use net=local", train.Modes.Name(m), c.Net))
@@ -332,14 +329,17 @@ func (c Config) Assemble(ds sgd.Dataset, at Places) (*train.Job, *CodecPrices, e
 		Outer:     sgd.Optimizers.MustParse(c.Outer), Graph: collective.Graphs.MustParse(c.Graph),
 		Workers: c.Workers, Node: c.NetworkPerHost, Servers: c.Servers, Batch: c.Batch, Accumulate: c.Accumulate, Batches: lrschedule.Batches.MustParse(c.BatchSchedule), Sides: lrschedule.Sides.MustParse(c.SideSchedule), Seed: c.Seed, EvalEvery: c.EvalEvery,
 		Overlap: c.Overlap, Bucket: c.Bucket, Cycle: cycle, Priority: c.Priority, Partition: c.Partition,
-		NormGroup: c.BNGroup, EMA: c.EMA, EMAEvery: c.EMAEvery,
-		NonFinite: c.NonFinite, CheckpointEvery: c.CheckpointEvery, Gap: c.Gap, NoiseScale: c.NoiseScale, LogOrder: c.OrderLog,
+		NormGroup: c.BNGroup,
+		NonFinite: c.NonFinite, CheckpointEvery: c.CheckpointEvery, Gap: c.IsObserved(Gap), NoiseScale: c.IsObserved(NoiseScale), LogOrder: c.IsObserved(OrderLog),
 		Timing: timing, Weightless: c.Weightless, Run: c.runID(), Threads: c.Threads,
 	}
 	if c.BNGroup == 0 {
 		j.NormGroup = c.Workers
 	}
-	c.elastic(j)
+	j.EMA, j.EMAEvery = c.average()
+	if err := c.elastic(j); err != nil {
+		return nil, nil, &Error{err}
+	}
 	if c.Until == UntilTarget {
 		j.Until = c.Goal()
 	}
@@ -524,12 +524,11 @@ func (c Config) VirtualNet(servers int, start time.Duration) (*sim.Net, error) {
 		return nil, &Error{err}
 	}
 	latency, message := c.delays()
-	killed := c.deaths()
 	plan, err := c.plan(servers)
 	if err != nil {
 		return nil, err
 	}
-	n := &sim.Net{Start: start, Deaths: killed, Faults: plan, Network: &sim.Fair{
+	n := &sim.Net{Start: start, Faults: plan, Network: &sim.Fair{
 		Bandwidth: c.carried(), Latency: latency, Message: message,
 		Place: c.Place(servers), Inside: c.NetworkInside, Bridge: c.NetworkBridge, Stream: c.stream(), Rack: c.NetworkRack, Oversubscription: c.NetworkOversub,
 	}}

@@ -71,26 +71,18 @@ type Config struct {
 
 	Unreadable float64 `key:"unreadable" effect:"trajectory" min:"0" max:"1" doc:"share of a set's pictures that may be broken: they are counted, named and left out, and more end the run; 0: none may"`
 
-	Overlap         bool    `key:"overlap" effect:"trajectory" doc:"gradients leave during the backward pass, parameters arrive during the forward pass"`
-	Bucket          int     `key:"bucket" effect:"trajectory" min:"0" doc:"bytes of gradients exchanged together when reduce overlaps; 0: 1 MiB, or 64 MiB with cycle"`
-	Cycle           string  `key:"cycle" effect:"trajectory" unit:"duration" doc:"tensor fusion: every so often ranks that overlap without servers exchange what tensors all have ready, at most bucket bytes at once; 0s: buckets are fixed"`
-	Priority        bool    `key:"priority" effect:"trajectory" doc:"ranks that overlap without servers exchange buckets of the first layers first, and begin the next forward pass as soon as these are there"`
-	Partition       int     `key:"partition" effect:"trajectory" min:"0" doc:"bytes above which a tensor is cut, where ranks overlap without servers, into pieces that are exchanged by themselves; 0: never"`
-	BNGroup         int     `key:"bn_group" effect:"trajectory" min:"0" doc:"successive workers whose batch norms share statistics, as one worker on all their batches, in modes reduce and gather; 1: each has its own, 0: all share"`
-	EMA             float64 `key:"ema" effect:"trajectory" min:"0" max:"1" doc:"decay of a moving average of the parameters, below 1: it is evaluated and kept at the end, and training goes on from the parameters themselves; 0: none"`
-	EMAEvery        int     `key:"ema_every" effect:"trajectory" min:"1" doc:"updates from one that enters the moving average of ema to the next"`
-	NonFinite       string  `key:"nonfinite" effect:"trajectory" oneof:"fail,zero" doc:"what a gradient with NaN or Inf does"`
-	NoiseScale      bool    `key:"noise_scale" effect:"observed" doc:"measure the gradient noise scale (McCandlish et al. 2018, appendix A.1), in samples: about how large a batch still pays; runs in step with codecs that send every value"`
-	Gap             bool    `key:"gap" effect:"observed" doc:"servers measure how far the parameters have moved since a gradient was made; costs a copy of them an update"`
-	OrderLog        bool    `key:"order_log" effect:"observed" doc:"keep the order in which gradients reach servers, for gradlab replay"`
-	CheckpointEvery int     `key:"checkpoint_every" effect:"trajectory" min:"0" doc:"worker steps between the marks at which a checkpoint is kept, and asynchronous runs on sim come to rest, by which their bits change; 0: a checkpoint every five minutes and just before the end where that changes nothing, and at a stop, but none where nobody waits on sim"`
+	Overlap         bool   `key:"overlap" effect:"trajectory" doc:"gradients leave during the backward pass, parameters arrive during the forward pass"`
+	Bucket          int    `key:"bucket" effect:"trajectory" min:"0" doc:"bytes of gradients exchanged together when reduce overlaps; 0: 1 MiB, or 64 MiB with cycle"`
+	Cycle           string `key:"cycle" effect:"trajectory" unit:"duration" doc:"tensor fusion: every so often ranks that overlap without servers exchange what tensors all have ready, at most bucket bytes at once; 0s: buckets are fixed"`
+	Priority        bool   `key:"priority" effect:"trajectory" doc:"ranks that overlap without servers exchange buckets of the first layers first, and begin the next forward pass as soon as these are there"`
+	Partition       int    `key:"partition" effect:"trajectory" min:"0" doc:"bytes above which a tensor is cut, where ranks overlap without servers, into pieces that are exchanged by themselves; 0: never"`
+	BNGroup         int    `key:"bn_group" effect:"trajectory" min:"0" doc:"successive workers whose batch norms share statistics, as one worker on all their batches, in modes reduce and gather; 1: each has its own, 0: all share"`
+	EMA             string `key:"ema" effect:"trajectory" doc:"a moving average of the parameters, which is evaluated and kept at the end, while training goes on from the parameters themselves: on(decay=0.999,every=1) (gradlab list averages); none"`
+	NonFinite       string `key:"nonfinite" effect:"trajectory" oneof:"fail,zero" doc:"what a gradient with NaN or Inf does"`
+	Observe         string `key:"observe" effect:"observed" doc:"what a run records of itself beside its evaluations: one word, or a list such as [gap,trace], of gap, noise_scale, order_log and trace (gradlab list observations); none"`
+	CheckpointEvery int    `key:"checkpoint_every" effect:"trajectory" min:"0" doc:"worker steps between the marks at which a checkpoint is kept, and asynchronous runs on sim come to rest, by which their bits change; 0: a checkpoint every five minutes and just before the end where that changes nothing, and at a stop, but none where nobody waits on sim"`
 
-	Elastic     bool   `key:"elastic" effect:"trajectory" doc:"a worker that dies does not end a run in step: the step in flight is void, and the others make it again without it; in asynchronous runs workers come in at once, where the mode can (docs/faults.md)"`
-	MinWorkers  int    `key:"min_workers" effect:"trajectory" min:"1" doc:"with elastic=true: the run ends when fewer workers are left"`
-	MaxRestarts int    `key:"max_restarts" effect:"environment" on:"grpc" min:"0" doc:"with elastic=true: how many times in all a worker or server that was killed, or lost its links, is started again by the process that started it"`
-	OnResize    string `key:"on_resize" effect:"trajectory" oneof:"keep_global,scale_lr" doc:"with elastic=true, when workers leave or join: keep_global lets those who are there share the samples of an update, scale_lr lets each keep its batch and scales the learning rate by the number of workers"`
-	Leave       string `key:"leave" effect:"trajectory" doc:"with elastic=true: workers that leave by plan, each before it makes a step, in order of steps: 2@40, or 2@40+0@90; a death is repeated so; none"`
-	Join        string `key:"join" effect:"trajectory" doc:"with elastic=true: workers that come by plan, each before a step, in order of steps: 2@60, or 2@60+0@90; one that has not left before is not there at first; 2@60.1 is behind what else is before step 60; none"`
+	Elastic string `key:"elastic" effect:"trajectory" doc:"whether a run goes on when workers leave or join it: none, or on, with options min_workers, max_restarts and on_resize (gradlab list elasticities). A worker that dies does not end a run in step: the step in flight is void, and the others make it again without it; in asynchronous runs workers come in at once, where the mode can (docs/faults.md)"`
 
 	Timing           string     `key:"timing" effect:"environment" on:"virtual" doc:"whose operations the virtual clock bills: model, a profile (gradlab list profiles), or another model on the same samples; of equal names the profile is meant"`
 	Weightless       bool       `key:"weightless" effect:"trajectory" doc:"computes nothing: frames of the sizes of the timing profile with nothing in them, for the times and bytes of clusters of any size; net=sim only"`
@@ -102,8 +94,7 @@ type Config struct {
 	DeviceJitter     float64    `key:"device.jitter" effect:"environment" on:"virtual" min:"0" max:"3" doc:"sigma of the lognormal factor on every step's compute time"`
 	DeviceLaw        string     `key:"device.law" effect:"environment" on:"virtual" doc:"distribution of a step's compute time around its mean, beside device.jitter (gradlab list laws)"`
 	DeviceSlow       string     `key:"device.slow" effect:"environment" on:"virtual" doc:"workers slower than the others for good, the last ones: 1x10 is one that takes ten times as long, 1x100+3x2 four; none"`
-	DeviceDie        string     `key:"device.die" effect:"environment" doc:"workers that are killed during a run, the last ones first, and when: 5@2s, or 1@500ms+2@1s; none; net=sim only"`
-	Faults           string     `key:"faults" effect:"environment" doc:"what goes wrong during a run, joined by +: kill(w2,at=2s)+pause(s0,at=1s,for=300ms), or by a law, poisson(every=1m) (gradlab list faults); none; net=sim, and on net=grpc kill, rejoin and pause of processes that gradlab starts"`
+	Faults           string     `key:"faults" effect:"environment" doc:"what happens to ranks and links during a run, joined by +: at instants, kill(w2,at=2s)+pause(s0,at=1s,for=300ms), by a law, poisson(every=1m), or before steps, leave(w2,before=40)+join(w2,before=60) (gradlab list faults); none; on net=sim all of them, on net=grpc kill, rejoin and pause of processes that gradlab starts; leave, join and rejoin with elastic=on only, leave and join on every net of such runs"`
 	DeviceSpread     float64    `key:"device.spread" effect:"environment" on:"virtual" min:"0" max:"3" doc:"sigma of a lognormal factor on every worker's speed, the same in all its steps"`
 	DeviceOverhead   float64    `key:"device.overhead" effect:"environment" on:"virtual" min:"0" doc:"what a step takes longer when there are several workers, whatever they send: 0.03 is 3 per cent"`
 	DeviceStep       string     `key:"device.step" effect:"environment" on:"virtual" unit:"duration" doc:"software of a step: how much longer it takes on two workers, beside device.overhead, counted once and once more for every doubling of the workers"`
@@ -128,7 +119,6 @@ type Config struct {
 	NetworkModel     string     `key:"network.model" effect:"environment" on:"virtual" oneof:"fair,fifo" doc:"how streams share virtual NICs; fifo is approximate"`
 	Emulate          bool       `key:"emulate" effect:"environment" doc:"net=local and net=grpc: every rank gets a NIC and a device of its own on the real clock: network.bandwidth, latency and message, timing and device.* hold as on the virtual cluster; processes of one machine only"`
 	known            *knowledge // of its cluster, in memory alone
-	Trace            bool       `key:"trace" effect:"observed" doc:"keeps who computes, waits and sends: trace.json.gz, for ui.perfetto.dev, and timeline.svg in the run folder; no more than the first 1,048,576 spans and frames, in the picture the first 4,000, of 64 ranks; net=sim only"`
 }
 
 // Default is the configuration that a recipe's keys are laid over.
@@ -137,8 +127,8 @@ func Default() Config {
 		Model: "mlp", Init: "none", Data: "digits", Optimizer: "sgd", Schedule: "constant(lr=0.1)",
 		Codec: "raw", DownCodec: "raw", Mode: "server", Policy: "bsp", Corrector: "none",
 		Topology: "ring", Graph: "ring", Outer: "sgd", Placement: "greedy", Net: "sim", Links: "auto", Workers: 4, Servers: 1, Batch: 32, BatchSchedule: "fixed", SideSchedule: "fixed", Accumulate: 1,
-		Epochs: 1, Seed: 1, Metric: "accuracy", Until: "end", Dropout: -1, Precision: "float32", Winograd: true, Cycle: "0s", EMAEvery: 1, BNGroup: 1, MinWorkers: 1, OnResize: "keep_global", Leave: "none", Join: "none", NonFinite: "fail", Unreadable: 0.001,
-		Timing: "model", DeviceFLOPS: 1e11, DeviceCodec: codecsMeasured, Cluster: "none", Device: "none", DeviceLaw: "constant", DeviceSlow: "none", DeviceDie: "none", Faults: "none", NetworkBandwidth: 1e9 / 8, NetworkLatency: "50µs",
+		Epochs: 1, Seed: 1, Metric: "accuracy", Until: "end", Dropout: -1, Precision: "float32", Winograd: true, Cycle: "0s", BNGroup: 1, Elastic: "none", EMA: "none", NonFinite: "fail", Observe: "none", Unreadable: 0.001,
+		Timing: "model", DeviceFLOPS: 1e11, DeviceCodec: codecsMeasured, Cluster: "none", Device: "none", DeviceLaw: "constant", DeviceSlow: "none", Faults: "none", NetworkBandwidth: 1e9 / 8, NetworkLatency: "50µs",
 		NetworkMessage: "0s", NetworkShare: 1, NetworkOverlap: 1, NetworkCall: "0s", DeviceStep: "0s", Transport: "none", Node: "none", NetworkPerHost: 1, NetworkInside: 1e10, NetworkOversub: 1, NetworkModel: "fair",
 	}
 }

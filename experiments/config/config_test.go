@@ -32,8 +32,8 @@ func samples(k Key) (right string, wrong []string) {
 			"model": "mlp(hidden=[3])", "data": "synthetic(dim=16)", "optimizer": "adam", "schedule": "cosine(lr=0.25)", "batch_schedule": "growth(factor=3,at=[1])", "side_schedule": "stages(sides=[96],at=[])",
 			"codec": "feedback(topk(keep=0.5))", "down_codec": "bf16", "mode": "reduce", "policy": "asp",
 			"corrector": "alpha_tau", "topology": "direct", "graph": "complete", "outer": "nesterov", "placement": "round_robin", "timing": "mlp(hidden=[3])",
-			"cluster": "piz-daint", "transport": "grpc", "node": "pcie-tree", "device": "p100",
-			"leave": "2@40+0@90", "join": "2@60+0@90.1", "device.law": "gamma(cv=0.25)", "device.slow": "1x10+3x2.5", "device.die": "1@500ms+2@1m0s", "faults": "kill(rank=w1,at=2s)+loss(share=0.1)",
+			"observe": "[gap,trace]", "elastic": "on(min_workers=2)", "ema": "on(decay=0.25)", "cluster": "piz-daint", "transport": "grpc", "node": "pcie-tree", "device": "p100",
+			"device.law": "gamma(cv=0.25)", "device.slow": "1x10+3x2.5", "faults": "kill(rank=w1,at=2s)+loss(share=0.1)+leave(rank=w2,before=40)",
 		}[k.Name]
 		return right, []string{"no_such_thing", "", "raw(", "17", "raw(no_such_option=1)"}
 	}

@@ -5,6 +5,7 @@ import (
 	"encoding/hex"
 	"fmt"
 	"reflect"
+	"slices"
 	"strings"
 
 	"github.com/gradlab/gradlab/sgd/train"
@@ -93,7 +94,7 @@ func (c Config) everyKey() string { return c.hash(func(Key) bool { return true }
 // o would: the traces and measures that o asks for, and its evaluations. A
 // target, of accuracy or loss, is looked up in the evaluations that there are.
 func (c Config) Tells(o Config) bool {
-	return (c.Trace || !o.Trace) && (c.OrderLog || !o.OrderLog) && (c.Gap || !o.Gap) && (c.NoiseScale || !o.NoiseScale) &&
+	return c.observesAll(o) &&
 		(o.EvalEvery == 0 || c.EvalEvery > 0 && o.EvalEvery%c.EvalEvery == 0)
 }
 
@@ -106,11 +107,13 @@ func (c Config) Trajectory() string {
 	if m, err := train.Modes.Parse(c.Mode); err == nil {
 		servers = (&train.Job{Mode: m}).Served()
 	}
+	words, _ := parseObserved(c.Observe)
+	c.Observe = slices.DeleteFunc(words, func(word string) bool { return word == Trace }).String()
 	return c.hash(func(k Key) bool {
 		switch k.Name {
 		case "network.per_host": // topologies add in the order of nodes
 			return !servers
-		case "target", "metric", "trace":
+		case "target", "metric":
 			return false
 		}
 		return k.Effect() != Environment
@@ -124,7 +127,7 @@ func (c Config) Trajectory() string {
 func (c Config) Timeless() bool {
 	m, err := train.Modes.Parse(c.Mode)
 	p, err2 := staleness.Policies.Parse(c.Policy)
-	if err != nil || err2 != nil || c.Net != "sim" || c.Weightless || c.Elastic || c.DeviceDie != "none" || c.Faults != "none" || c.Until == UntilTarget { // a target that ends it is known from what is learned
+	if err != nil || err2 != nil || c.Net != "sim" || c.Weightless || c.IsElastic() || c.Faults != "none" || c.Until == UntilTarget { // a target that ends it is known from what is learned
 		return false
 	}
 	return (&train.Job{Mode: m, Policy: p, Workers: c.Workers, Servers: c.Servers}).Timeless()

@@ -1,71 +1,94 @@
 package config
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
-	"strconv"
-	"strings"
+	"slices"
 
+	"github.com/gradlab/gradlab/comm/nemesis"
+	"github.com/gradlab/gradlab/sgd/registry"
 	"github.com/gradlab/gradlab/sgd/train"
 )
 
-// moves lists workers that leave an elastic run by plan, or join it.
-type moves []train.Departure
+// Elasticities holds the values of key elastic, by name.
+var Elasticities = registry.New[Elasticity]("elasticity")
 
-// parseMoves reads "2@40" (worker 2, before step 40), "2@40+0@90", or "none"; "2@40.1" is
-// behind what is done before step 40 without a turn, or in turn 0. Steps must not fall.
-func parseMoves(text string) (moves, error) {
-	if text == "none" {
-		return nil, nil
-	}
-	var l moves
-	for _, part := range strings.Split(text, "+") {
-		who, when, ok := strings.Cut(strings.TrimSpace(part), "@")
-		when, nth, turns := strings.Cut(when, ".")
-		worker, err1 := strconv.Atoi(who)
-		step, err2 := strconv.Atoi(when)
-		turn, err3 := strconv.Atoi(nth)
-		if !turns {
-			turn, err3 = 0, nil
-		}
-		d := train.Departure{Worker: worker, Step: step, Turn: turn}
-		if !ok || errors.Join(err1, err2, err3) != nil || min(worker, step, turn) < 0 || len(l) > 0 && before(d, l[len(l)-1]) {
-			return nil, fmt.Errorf("want none, or which worker before which step, in order of steps, such as 2@40 or 2@40+0@90, not %q", text)
-		}
-		l = append(l, d)
-	}
-	return l, nil
+// Elasticity is whether, and how, a run goes on when workers leave it or join it.
+type Elasticity interface{ IsElastic() bool }
+
+// Rigid runs have the same workers from their first step to their last.
+//
+// Rule: the death of a worker ends a run whose steps wait for all. Where nobody waits for it
+// the others go on, and none takes its place.
+//
+// Paper: none.
+//
+// Tuning: runs that take minutes, and runs whose bits must not depend on who died.
+//
+// Cost: none.
+type Rigid struct{}
+
+var _ = Elasticities.Add("none", "workers neither leave nor join", Rigid{})
+
+// IsElastic is false.
+func (Rigid) IsElastic() bool { return false }
+
+// Elastic runs go on without workers that die or leave by plan, and with workers that join.
+//
+// Rule: the step in flight is void, and those who are there make it again by themselves; in
+// asynchronous runs workers join at once, where the mode can (gradlab help elastic).
+//
+// Paper: elastic training as TorchElastic has it (PyTorch 1.9); scale_lr is the linear
+// scaling rule (Goyal et al. 2017).
+//
+// Tuning: max_restarts=3 for runs of hours on machines that fail; min_workers where fewer
+// workers would take too long.
+//
+// Cost: in runs in step a copy of parameters, optimizer and codecs in every process and step.
+type Elastic struct {
+	MinWorkers  int    `doc:"the run ends when fewer workers are left"`
+	MaxRestarts int    `doc:"on net=grpc: how many times in all a worker or server that was killed, or lost its links, is started again by the process that started it"`
+	OnResize    string `doc:"keep_global: those who are there share the samples of an update; scale_lr: each keeps its batch, and the learning rate is scaled by the number of workers"`
 }
 
-func before(a, b train.Departure) bool {
-	return a.Step < b.Step || a.Step == b.Step && a.Turn < b.Turn
+var _ = Elasticities.Add("on", "the run goes on without workers that die or leave, and with workers that join", Elastic{MinWorkers: 1, OnResize: train.KeepGlobal.String()})
+
+// IsElastic is true.
+func (Elastic) IsElastic() bool { return true }
+
+// Validate checks the options.
+func (e Elastic) Validate() error {
+	var errs []error
+	if e.MinWorkers < 1 {
+		errs = append(errs, fmt.Errorf(`option "min_workers": want at least 1, not %d`, e.MinWorkers))
+	}
+	if e.MaxRestarts < 0 {
+		errs = append(errs, fmt.Errorf(`option "max_restarts": want 0 or more, not %d`, e.MaxRestarts))
+	}
+	if _, err := train.ParseOnResize(e.OnResize); err != nil {
+		errs = append(errs, fmt.Errorf(`option "on_resize": %w`, err))
+	}
+	return errors.Join(errs...)
 }
 
-func canonicalMoves(text string) (string, error) {
-	l, err := parseMoves(text)
-	return l.String(), err
-}
+// IsElastic reports whether the run goes on when workers leave it or join it.
+func (c Config) IsElastic() bool { return c.elasticity() != Elastic{} }
 
-// String is the text parseMoves reads.
-func (l moves) String() string {
-	if len(l) == 0 {
-		return "none"
-	}
-	var parts []string
-	for _, d := range l {
-		part := fmt.Sprintf("%d@%d", d.Worker, d.Step)
-		if d.Turn > 0 {
-			part += fmt.Sprintf(".%d", d.Turn)
-		}
-		parts = append(parts, part)
-	}
-	return strings.Join(parts, "+")
+// MaxRestarts returns how many times in all ranks are started again.
+func (c Config) MaxRestarts() int { return c.elasticity().MaxRestarts }
+
+// elasticity returns the options of key elastic; none of a run that is not elastic.
+func (c Config) elasticity() Elastic {
+	v, _ := Elasticities.Parse(c.Elastic) // an error of parsing is told elsewhere
+	e, _ := v.(Elastic)
+	return e
 }
 
 // checkElastic refuses nets that cannot change who takes part in a run.
 func (c Config) checkElastic() error {
 	switch {
-	case !c.Elastic:
+	case !c.IsElastic():
 		return nil
 	case c.Net == "mpi":
 		return errors.New("key \"elastic\": MPI ends all processes when one of them dies; use net=grpc")
@@ -75,13 +98,42 @@ func (c Config) checkElastic() error {
 	return nil
 }
 
-// elastic lets the job have what the configuration says of workers that leave and join.
-func (c Config) elastic(j *train.Job) {
-	j.Elastic, j.MinWorkers = c.Elastic, c.MinWorkers
-	j.OnResize, _ = train.ParseOnResize(c.OnResize)
-	j.Leaves, _ = parseMoves(c.Leave)
-	joins, _ := parseMoves(c.Join)
-	for _, d := range joins {
-		j.Joins = append(j.Joins, train.Joining(d))
+// elastic gives the job what the configuration says of workers that leave and join.
+func (c Config) elastic(j *train.Job) error {
+	if e := c.elasticity(); c.IsElastic() {
+		j.Elastic, j.MinWorkers = true, e.MinWorkers
+		j.OnResize, _ = train.ParseOnResize(e.OnResize)
 	}
+	s, err := nemesis.Parse(c.Faults)
+	if err != nil {
+		return fmt.Errorf("key \"faults\": %w", err)
+	}
+	moves, err := s.Moves(c.world(0))
+	if err != nil {
+		return fmt.Errorf("key \"faults\": %w", err)
+	}
+	slices.SortStableFunc(moves, func(a, b nemesis.Move) int {
+		return cmp.Or(cmp.Compare(a.Before, b.Before), cmp.Compare(a.Turn, b.Turn))
+	})
+	for _, m := range moves {
+		if m.Joins {
+			j.Joins = append(j.Joins, train.Joining{Worker: m.Worker, Step: m.Before, Turn: m.Turn})
+		} else {
+			j.Leaves = append(j.Leaves, train.Departure{Worker: m.Worker, Step: m.Before, Turn: m.Turn})
+		}
+	}
+	return nil
+}
+
+// Planned returns the schedule by which workers leave and join as a plan says: the value of
+// key faults that repeats a run of which train.PlanOf made the plan.
+func Planned(leaves []train.Departure, joins []train.Joining) (s nemesis.Schedule) {
+	name := func(worker int) string { return nemesis.World{Workers: worker + 1}.Name(worker) }
+	for _, d := range leaves {
+		s = append(s, nemesis.Leave{Rank: name(d.Worker), Before: d.Step, Turn: d.Turn})
+	}
+	for _, d := range joins {
+		s = append(s, nemesis.Join{Rank: name(d.Worker), Before: d.Step, Turn: d.Turn})
+	}
+	return s
 }

@@ -13,14 +13,15 @@ import (
 // checkFaults refuses faults on a net on which nothing can carry them out.
 func (c *Config) checkFaults() error {
 	s, err := nemesis.Parse(c.Faults)
-	if err != nil || len(s) == 0 { // an error of parsing is told elsewhere
+	_, timed := s.Split()
+	if err != nil || len(timed) == 0 { // an error of parsing is told elsewhere
 		return nil
 	}
 	switch c.Net {
 	case "mpi":
-		return errors.New("key \"faults\": on net=mpi mpirun ends all ranks when one dies, and nothing can cut one off; use net=sim, or net=grpc for kills and pauses")
+		return fmt.Errorf("key \"faults\": %s: on net=mpi mpirun ends all ranks when one dies, and nothing can cut one off; use net=sim, or net=grpc for kills and pauses", timed)
 	case "local":
-		return errors.New("key \"faults\": on net=local ranks are goroutines, which nobody can kill or cut off; use net=sim, or net=grpc for kills and pauses")
+		return fmt.Errorf("key \"faults\": %s: on net=local ranks are goroutines, which can leave and join before a step and can be neither killed nor cut off; use net=sim, or net=grpc for kills and pauses", timed)
 	}
 	return nil
 }
@@ -56,8 +57,8 @@ func (c Config) plan(servers int) ([]nemesis.Act, error) {
 	}
 	w := c.world(servers)
 	plan, err := s.Plan(w)
-	if err == nil && !c.Elastic && slices.ContainsFunc(plan, func(a nemesis.Act) bool { return a.What == nemesis.Joining }) {
-		err = errors.New("fault rejoin: a process comes back into a run with elastic=true only")
+	if err == nil && !c.IsElastic() && slices.ContainsFunc(plan, func(a nemesis.Act) bool { return a.What == nemesis.Joining }) {
+		err = errors.New("fault rejoin: a process comes back into a run with elastic=on only")
 	}
 	if err == nil && c.Net == "grpc" {
 		err = onProcesses(plan, w)

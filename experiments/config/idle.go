@@ -26,7 +26,11 @@ func (c Config) Idle(j *train.Job) []string {
 		}
 		var said []string
 		for _, k := range r.keys {
-			said = append(said, k+"="+c.Get(k))
+			text := k + "=" + c.Get(k)
+			if r.option != "" {
+				text = "option " + r.option + " of " + text
+			}
+			said = append(said, text)
 		}
 		out = append(out, fmt.Sprintf("%s %s no effect %s", listed(said), verb, r.where))
 	}
@@ -70,8 +74,9 @@ func (c Config) forNone(key string, rule sgd.Optimizer, j *train.Job) (out []str
 
 // unheeded is settings without effect for one reason.
 type unheeded struct {
-	keys  []string
-	where string // "in mode reduce"
+	keys   []string
+	where  string // "in mode reduce"
+	option string // the one of the key's options that has no effect; empty: none has
 }
 
 func (c Config) idle(j *train.Job) []unheeded {
@@ -93,7 +98,10 @@ func (c Config) idle(j *train.Job) []unheeded {
 	}
 	var out []unheeded
 	for _, where := range order {
-		out = append(out, unheeded{by[where], where})
+		out = append(out, unheeded{by[where], where, ""})
+	}
+	if c.MaxRestarts() > 0 && c.Net != "grpc" {
+		out = append(out, unheeded{[]string{"elastic"}, "on net=" + c.Net, "max_restarts"})
 	}
 	return out
 }
@@ -105,11 +113,7 @@ func (c Config) withoutEffect(k Key, j *train.Job) string {
 		return "on net=" + c.Net
 	case k.Name == "node" && c.NetworkPerHost == 1 && c.NetworkStream == 0:
 		return "with network.per_host=1"
-	case k.Name == "ema_every" && c.EMA == 0:
-		return "without ema"
-	case (k.Name == "min_workers" || k.Name == "on_resize" || k.Name == "max_restarts") && !c.Elastic:
-		return "without elastic=true"
-	case strings.HasPrefix(k.Name, "ema") && c.Weightless:
+	case k.Name == "ema" && c.Weightless:
 		return "with weightless=true"
 	case slices.Contains(train.Choices(), k.Name) && !j.Heeds(k.Name):
 		over := *j
@@ -122,12 +126,18 @@ func (c Config) withoutEffect(k Key, j *train.Job) string {
 	return ""
 }
 
-// effective is the configuration with every setting that has no effect at its
-// default.
+// effective is the configuration with every setting, and every option, that has no effect
+// at its default.
 func (c Config) effective(j *train.Job) Config {
 	def := reflect.ValueOf(Default())
 	v := reflect.ValueOf(&c).Elem()
 	for _, r := range c.idle(j) {
+		if r.option != "" { // max_restarts
+			e := c.elasticity()
+			e.MaxRestarts = 0
+			c.Elastic = Elasticities.Spec(e)
+			continue
+		}
 		for _, name := range r.keys {
 			k, _ := findKey(name)
 			v.Field(k.field).Set(def.Field(k.field))

@@ -149,6 +149,8 @@ func TestIdle(t *testing.T) {
 		{"mode=localsgd outer=chain(decay(rate=1e-4),on(sgd,roles=[norm]))", "the part on(sgd,roles=[norm]) of outer"},
 		{"optimizer=groups(on(sgd,roles=[bias]),momentum)", ""},
 		{"mode=reduce net=sim", ""},
+		{"mode=reduce elastic=on(max_restarts=3)", "option max_restarts of elastic=on(max_restarts=3) has no effect on net=sim"},
+		{"mode=reduce elastic=on(min_workers=2)", ""},
 		{"net=local emulate=true network.bandwidth=1Mbps", ""},
 	} {
 		conf := Default()
@@ -183,6 +185,12 @@ func TestSameRunTwice(t *testing.T) {
 	err := CheckAll(runs, Places{Shelf: idleShelf}, nil)
 	if err == nil || !strings.Contains(err.Error(), `runs "graph=ring" and "graph=complete" would be the same: they differ in graph only, which has no effect in mode reduce`) {
 		t.Errorf("got %v", err)
+	}
+	b = a
+	a.Elastic, b.Elastic = "on", "on(max_restarts=2)"
+	err = CheckAll([]Run{{Name: "never", Config: a}, {Name: "twice", Config: b}}, Places{Shelf: idleShelf}, nil)
+	if err == nil || !strings.Contains(err.Error(), `runs "never" and "twice" would be the same: they differ in elastic only, which has no effect on net=sim`) {
+		t.Errorf("restarts that nobody makes: %v", err)
 	}
 	b.Seed = 2
 	if err := CheckAll([]Run{runs[0], {Name: "other seed", Config: b}}, Places{Shelf: idleShelf}, nil); err != nil {

@@ -47,6 +47,8 @@ var options = map[string]func(text, option, value string) (string, error){
 	"outer":          option(sgd.Optimizers),
 	"placement":      option(ps.Placements),
 	"device.law":     option(timing.Laws),
+	"elastic":        option(Elasticities),
+	"ema":            option(Averages),
 }
 
 // SetPath is Set for a key, or for an option inside the spec text of one:

@@ -271,7 +271,7 @@ func assignments(file string, n *yaml.Node) ([]assignment, []error) {
 		default:
 			values = []string{fmt.Sprint(x)}
 		}
-		a := assignment{key, values, where}
+		a := assignment{key, values, where}.oneList()
 		if err := a.check(); err != nil {
 			errs = append(errs, err)
 			return
@@ -350,7 +350,7 @@ func (r *Recipe) Along(axes []Axis, quick bool) ([]Run, error) {
 			only = x.Values
 			continue
 		}
-		a := assignment{key, x.Values, "command line"}
+		a := assignment{key, x.Values, "command line"}.oneList()
 		if err := a.check(); err != nil {
 			errs = append(errs, err)
 			continue

@@ -8,6 +8,7 @@ import (
 	"slices"
 	"time"
 
+	"github.com/gradlab/gradlab/comm/nemesis"
 	"github.com/gradlab/gradlab/experiments"
 	"github.com/gradlab/gradlab/experiments/figure"
 	"github.com/gradlab/gradlab/sgd/train"
@@ -29,7 +30,7 @@ func (Downpour) Mechanisms() []Mechanism {
 		{Name: "Adagrad", Doc: "plain SGD at the rate of Adagrad", Off: swap("optimizer", `^adagrad.*`, "sgd"), Slow: true},
 		{Name: "rare exchanges", Doc: "a fetch and a push every step", Off: swap("mode", `(n_fetch|n_push)=\d+`, "$1=1"), Slow: true},
 		{Name: "backup copies", Doc: "no copies of portions", Off: swap("mode", `^sandblaster(\(.*\))?$`, "sandblaster(backup=0)"), Slow: true},
-		{Name: "deaths", Doc: "nobody dies", Off: swap("device.die", `^.+@.*$`, "none"), Slow: true},
+		{Name: "deaths", Doc: "nobody dies", Off: swap("faults", `^kill.*$`, "none"), Slow: true},
 	}
 }
 
@@ -77,7 +78,7 @@ func (s Downpour) Run(ctx context.Context, lab *Lab) (*Report, error) {
 	for _, name := range []string{"20 Adagrad", "Sandblaster, 20"} {
 		whole := of[name]
 		part := func(share float64) time.Duration { return time.Duration(share * whole.reach * 1e9) }
-		a := &arm{name: name + ", 10 die", epochs: whole.epochs, keys: append(slices.Clip(whole.keys), fmt.Sprintf("device.die=5@%v+5@%v", part(0.3), part(0.6)))}
+		a := &arm{name: name + ", 10 die", epochs: whole.epochs, keys: append(slices.Clip(whole.keys), "faults="+dying(20, 5, part(0.3), part(0.6)).String())}
 		if math.IsInf(whole.reach, 1) { // the claim fails as it is
 			return nil, fmt.Errorf("%s does not reach %g %%, so there is no time for deaths", name, 100*size.target)
 		}
@@ -141,6 +142,16 @@ func (Downpour) claims(r *Report, of map[string]*arm, seeds int) {
 	r.holds(Hypothesis, "200 with Adagrad are the fastest of all", at("200 Adagrad") < at("20 Adagrad") && at("200 Adagrad") < at("20 fixed") && at("200 Adagrad") < at("Sandblaster, 200"))
 	r.holds(Hypothesis, "a warm start brings 20 replicas with Adagrad to a better end", final("20 Adagrad") > final("20 Adagrad, cold"))
 	r.holds(Hypothesis, "n_push = n_fetch = 16 reaches the target as well", of["20 Adagrad, both 16"].reached == seeds)
+}
+
+// dying kills so many of the workers that are left at each instant, the last ones first.
+func dying(workers, each int, at ...time.Duration) (s nemesis.Schedule) {
+	for i, when := range at {
+		for n := range each {
+			s = append(s, nemesis.Kill{Rank: fmt.Sprint("w", workers-1-i*each-n), At: when})
+		}
+	}
+	return s
 }
 
 // backup lets one of 20 workers of Sandblaster be ten times slower than the

@@ -64,7 +64,7 @@ func (s StepsToTarget) Run(ctx context.Context, lab *Lab) (*Report, error) {
 	}
 	c := &contest{lab: lab, tries: tries, seeds: 5, better: func(a, b *sample) bool { return a.updatesToTarget().Mean < b.updatesToTarget().Mean },
 		keys: []string{"data=mnist", fmt.Sprintf("train_limit=%d", size), "model=mlp(hidden=[64])", "mode=reduce", fmt.Sprintf("workers=%d", workers),
-			"optimizer=sgd", "noise_scale=true", "until=target", "nonfinite=zero", fmt.Sprintf("target=%g", s.Target)}}
+			"optimizer=sgd", "observe=noise_scale", "until=target", "nonfinite=zero", fmt.Sprintf("target=%g", s.Target)}}
 	var all []*atBatch
 	for _, batch := range batches {
 		name, tried := fmt.Sprintf("batch %d", batch), grid(octaves(0.025, 7), nil, func(rate float64, _ string) []string {

@@ -95,7 +95,7 @@ func elastic(k rng.Key, c *config.Config, m train.Mode) {
 		return m.Traits(&train.Job{Mode: m, Policy: p, Workers: c.Workers, Servers: c.Servers})
 	}
 	set := func(key, value string) { _ = c.Set(key, value) }
-	together := claims("bsp").Elastic
+	together, resize := claims("bsp").Elastic, train.KeepGlobal.String()
 	switch {
 	case claims("asp").Admits && (!together || k.IntN(6, 2) == 0):
 		if !claims(c.Policy).Admits {
@@ -103,17 +103,19 @@ func elastic(k rng.Key, c *config.Config, m train.Mode) {
 		}
 	case together:
 		set("policy", "bsp")
-		set("on_resize", []string{"keep_global", "scale_lr"}[k.IntN(0, 2)])
+		resize = []string{"keep_global", "scale_lr"}[k.IntN(0, 2)]
 	default:
 		return
 	}
-	set("elastic", "true")
+	set("elastic", config.Elasticities.Spec(config.Elastic{MinWorkers: 1, OnResize: resize}))
 	if c.Workers > 2 && k.IntN(1, 2) == 0 {
 		who, when := k.IntN(2, c.Workers), 1+k.IntN(3, 6)
-		set("leave", fmt.Sprintf("%d@%d", who, when))
+		name := fmt.Sprint("w", who)
+		moves := nemesis.Schedule{nemesis.Leave{Rank: name, Before: when}}
 		if k.IntN(4, 2) == 0 {
-			set("join", fmt.Sprintf("%d@%d", who, when+1+k.IntN(5, 4)))
+			moves = append(moves, nemesis.Join{Rank: name, Before: when + 1 + k.IntN(5, 4)})
 		}
+		set("faults", moves.String())
 	}
 }
 

@@ -2,11 +2,11 @@ package soak
 
 import (
 	"fmt"
-	"strings"
 	"time"
 
 	"github.com/gradlab/gradlab/comm/nemesis"
 	"github.com/gradlab/gradlab/experiments"
+	"github.com/gradlab/gradlab/experiments/config"
 	"github.com/gradlab/gradlab/internal/rng"
 	"github.com/gradlab/gradlab/sgd/train"
 	"github.com/gradlab/gradlab/staleness"
@@ -93,7 +93,7 @@ func (l *Leg) Kill(from, until, every time.Duration) {
 func (l *Leg) Args(plan []train.Membership) []string {
 	args := []string{
 		"quickstart", "data=digits", "model=logistic", "codec=" + l.Codec, "optimizer=adam", "epochs=0", "eval_every=0", "batch=4",
-		"schedule=constant(lr=0.001)", "elastic=true", "mode=" + l.Mode, fmt.Sprint("workers=", l.Workers), fmt.Sprint("steps=", l.Steps), fmt.Sprint("seed=", l.Seed%8+1),
+		"schedule=constant(lr=0.001)", "elastic=on", "mode=" + l.Mode, fmt.Sprint("workers=", l.Workers), fmt.Sprint("steps=", l.Steps), fmt.Sprint("seed=", l.Seed%8+1),
 	}
 	if l.Servers > 0 {
 		args = append(args, fmt.Sprint("servers=", l.Servers), "policy=bsp")
@@ -106,27 +106,7 @@ func (l *Leg) Args(plan []train.Membership) []string {
 		return args
 	}
 	left, joined := train.PlanOf(l.Workers, l.Steps, plan)
-	var came []train.Departure
-	for _, j := range joined {
-		came = append(came, train.Departure(j))
-	}
-	args = append(args, "net=sim", "device.codec=free")
-	if len(left) > 0 {
-		args = append(args, "leave="+moves(left))
-	}
-	if len(came) > 0 {
-		args = append(args, "join="+moves(came))
-	}
-	return args
-}
-
-// moves is the text of a plan.
-func moves(plan []train.Departure) string {
-	var text []string
-	for _, m := range plan {
-		text = append(text, fmt.Sprintf("%d@%d.%d", m.Worker, m.Step, m.Turn))
-	}
-	return strings.Join(text, "+")
+	return append(args, "net=sim", "device.codec=free", "faults="+config.Planned(left, joined).String())
 }
 
 // Judge says what a leg broke: all its steps are made, and what servers were sent counts.

@@ -61,7 +61,7 @@ func TestLegArgs(t *testing.T) {
 		{Epoch: 2, Step: 10, Workers: []int{0, 2}, Left: []train.Leave{{Worker: 1}}},
 		{Epoch: 3, Step: 20, Workers: []int{0, 1, 2}, Joined: []int{1}},
 	}
-	if text := strings.Join(l.Args(members), " "); !strings.HasSuffix(text, "net=sim device.codec=free leave=1@10.0 join=1@20.0") {
+	if text := strings.Join(l.Args(members), " "); !strings.HasSuffix(text, "net=sim device.codec=free faults=leave(rank=w1,before=10)+join(rank=w1,before=20)") {
 		t.Error(text)
 	}
 	if text := strings.Join(l.Args(nil), " "); !strings.Contains(text, "net=grpc") || strings.Contains(text, "leave") {

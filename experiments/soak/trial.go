@@ -88,7 +88,7 @@ func (s *Soak) Try(ctx context.Context, seed uint64) (*Trial, error) {
 		faults = returningFixed(seed, fixed(job), w, faults, plain.took)
 		c = marked(c, every(seed), s.Places)
 	}
-	c.Faults = faults.String()
+	c = beside(c, faults)
 	t, err := s.judge(ctx, c, plain)
 	if t != nil {
 		t.Seed = seed
@@ -109,10 +109,18 @@ func marked(c config.Config, every int, at config.Places) config.Config {
 	return with
 }
 
+// beside returns the configuration with faults at instants in place of those that it has, and
+// with the moves of workers that it plans.
+func beside(c config.Config, timed nemesis.Schedule) config.Config {
+	s, _ := nemesis.Parse(c.Faults) // it was checked
+	moves, _ := s.Split()
+	c.Faults = slices.Concat(moves, timed).String()
+	return c
+}
+
 // Again makes the trial of a configuration, whatever its faults are.
 func (s *Soak) Again(ctx context.Context, c config.Config) (*Trial, error) {
-	calm := c
-	calm.Faults = nemesis.None
+	calm := beside(c, nil)
 	job, err := calm.Build(s.Places, nil)
 	if err != nil {
 		return nil, err
@@ -124,20 +132,20 @@ func (s *Soak) Again(ctx context.Context, c config.Config) (*Trial, error) {
 	return s.judge(ctx, c, plain)
 }
 
-// Minimise is the trial of the shortest schedule under which the trial's run still fails.
+// Minimise is the trial of the shortest schedule under which the trial's run still fails. The
+// moves that it plans stay.
 func (s *Soak) Minimise(ctx context.Context, t *Trial) (*Trial, error) {
 	all, err := nemesis.Parse(t.Config.Faults)
 	if err != nil {
 		return nil, err
 	}
+	_, all = all.Split()
 	if all, err = all.Drawn(t.World); err != nil {
 		return nil, err
 	}
 	least := t
 	nemesis.Minimise(all, func(some nemesis.Schedule) bool {
-		c := t.Config
-		c.Faults = some.String()
-		again, err := s.Again(ctx, c)
+		again, err := s.Again(ctx, beside(t.Config, some))
 		if err != nil || len(again.Wrong) == 0 || ctx.Err() != nil {
 			return false
 		}

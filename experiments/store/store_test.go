@@ -265,7 +265,7 @@ func TestSilentKeys(t *testing.T) {
 	runs := filtered(t, find(t), "mode=reduce", "state=done")
 	before := Groups(runs)
 	again := *runs[0]
-	again.Config.Trace, again.Config.OrderLog, again.Config.Target = true, true, 0.4
+	again.Config.Observe, again.Config.Target = "[order_log,trace]", 0.4
 	gs := Groups(append(runs[:len(runs):len(runs)], &again))
 	if len(gs) != len(before) || len(gs[0].Runs) != len(before[0].Runs) || gs[0].Label != before[0].Label {
 		t.Errorf("%d groups, the first %q of %d; without a traced run %d, %q of %d", len(gs), gs[0].Label, len(gs[0].Runs), len(before), before[0].Label, len(before[0].Runs))

@@ -92,7 +92,7 @@ type perUpdate struct{ seconds, bytes float64 }
 // shape names a configuration but for its length and seed.
 func shape(c config.Config) string {
 	c.Seed, c.Steps, c.Epochs, c.CheckpointEvery = 0, 0, 0, 0
-	return fmt.Sprint(c.Hash(), " ", c.EvalEvery, c.Gap, c.Trace, c.OrderLog) // which take their time here
+	return fmt.Sprint(c.Hash(), " ", c.EvalEvery, c.Observe) // which take their time here
 }
 
 // trained names what decides how long a sample takes, codecs left out.

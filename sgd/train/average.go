@@ -52,15 +52,15 @@ func (a *average) shown(params Vector) Vector {
 func (j *Job) checkAverage() error {
 	switch t := j.traits(); {
 	case !(j.EMA >= 0 && j.EMA < 1):
-		return fmt.Errorf("ema is %v: want 0, which is none, or the share of the average that an update leaves, below 1", j.EMA)
+		return fmt.Errorf("ema: decay is %v: want the share of the average that an update leaves, below 1, or 0 for none", j.EMA)
 	case j.EMAEvery < 0:
-		return fmt.Errorf("ema_every is %d: want at least 1 update", j.EMAEvery)
+		return fmt.Errorf("ema: every is %d: want at least 1 update", j.EMAEvery)
 	case j.EMA == 0:
 		return nil
 	case t.Coordinator:
-		return fmt.Errorf("mode %s steps to the best point of a line and back, and averages none of them; set ema=0", Modes.Spec(j.Mode))
+		return fmt.Errorf("mode %s steps to the best point of a line and back, and averages none of them; set ema=none", Modes.Spec(j.Mode))
 	case t.Conduct != NotConducted:
-		return fmt.Errorf("mode %s evaluates the mean of the workers' own parameters, which no rank has an average of; set ema=0", Modes.Spec(j.Mode))
+		return fmt.Errorf("mode %s evaluates the mean of the workers' own parameters, which no rank has an average of; set ema=none", Modes.Spec(j.Mode))
 	}
 	return nil
 }

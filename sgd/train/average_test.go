@@ -60,10 +60,10 @@ func TestAverageIsItsFormula(t *testing.T) {
 func TestAverageIsRefused(t *testing.T) {
 	t.Parallel()
 	for want, opts := range map[string][]option{
-		"ema is 1:":            {ema(1, 1)},
-		"ema is -0.5:":         {ema(-0.5, 1)},
-		"ema is NaN:":          {ema(math.NaN(), 1)},
-		"ema_every is -1:":     {ema(0.5, -1)},
+		"ema: decay is 1:":     {ema(1, 1)},
+		"ema: decay is -0.5:":  {ema(-0.5, 1)},
+		"ema: decay is NaN:":   {ema(math.NaN(), 1)},
+		"ema: every is -1:":    {ema(0.5, -1)},
 		"the workers' own":     {mode("dpsgd"), graph("ring"), ema(0.5, 1)},
 		"best point of a line": append(ofSandblaster(4), ema(0.5, 1)),
 	} {

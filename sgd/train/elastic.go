@@ -13,9 +13,9 @@ func (j *Job) checkElastic() error {
 	if !j.Elastic {
 		switch {
 		case len(j.Leaves) > 0:
-			return errors.New("leave: a worker can leave a run with elastic=true only")
+			return errors.New("fault leave: a worker can leave a run with elastic=on only")
 		case len(j.Joins) > 0:
-			return errors.New("join: a worker can join a run with elastic=true only")
+			return errors.New("fault join: a worker can join a run with elastic=on only")
 		}
 		return nil
 	}
@@ -25,19 +25,19 @@ func (j *Job) checkElastic() error {
 	}
 	switch {
 	case t.Elastic && t.Servers > 0 && !j.corrector().None:
-		return fmt.Errorf("elastic=true: corrector %s keeps something for each worker, and some may leave; use corrector=none", staleness.Correctors.Spec(j.Corrector))
+		return fmt.Errorf("elastic=on: corrector %s keeps something for each worker, and some may leave; use corrector=none", staleness.Correctors.Spec(j.Corrector))
 	case t.Servers > 0 && (j.LogOrder || j.Replay != nil):
-		return errors.New("elastic=true: pushes that are called off would be in the order log; set order_log=false")
+		return errors.New("elastic=on: pushes that are called off would be in the order log; take order_log out of observe")
 	case j.MinWorkers < 0 || j.MinWorkers > j.Workers:
 		return fmt.Errorf("min_workers is %d, want 0 to %d, the workers that there are", j.MinWorkers, j.Workers)
 	case j.Grows():
-		return errors.New("elastic=true: batch_schedule plans for all workers, and some may leave; use batch_schedule=fixed")
+		return errors.New("elastic=on: batch_schedule plans for all workers, and some may leave; use batch_schedule=fixed")
 	case j.normWorkers() > 1:
-		return errors.New("elastic=true: batch norms of several workers share statistics, and their groups would change; set bn_group=1")
+		return errors.New("elastic=on: batch norms of several workers share statistics, and their groups would change; set bn_group=1")
 	case j.NoiseScale:
-		return errors.New("elastic=true: noise_scale compares the gradients of one worker with those of all, who would be fewer; set noise_scale=false")
+		return errors.New("elastic=on: noise_scale compares the gradients of one worker with those of all, who would be fewer; take noise_scale out of observe")
 	case j.Hollow:
-		return errors.New("elastic=true: when workers leave depends on the clock, so that the run cannot be priced from another")
+		return errors.New("elastic=on: when workers leave depends on the clock, so that the run cannot be priced from another")
 	}
 	if t.Admits {
 		if err := j.checkOpen(); err != nil {
@@ -48,7 +48,7 @@ func (j *Job) checkElastic() error {
 		return err
 	}
 	if there, least := j.Workers-len(j.away()), max(1, j.MinWorkers); there < least {
-		return fmt.Errorf("join: %d workers are there at first, and the run goes on with min_workers=%d or more", there, least)
+		return fmt.Errorf("fault join: %d workers are there at first, and the run goes on with min_workers=%d or more", there, least)
 	}
 	return nil
 }
@@ -59,11 +59,11 @@ func (j *Job) cannotBeElastic(t Traits) error {
 	mode := Modes.Spec(j.Mode)
 	switch {
 	case j.Priority:
-		return errors.New("elastic=true with priority=true: an update is finished in the next step's forward pass, so that no step can be called off; set priority=false")
+		return errors.New("elastic=on with priority=true: an update is finished in the next step's forward pass, so that no step can be called off; set priority=false")
 	case t.Outlives:
-		return fmt.Errorf("elastic=true: mode %s goes on as it is without a worker that died, and takes none in its place; use mode %s, or elastic=false", mode, modesThat(staleness.ASP{}, func(t Traits) bool { return t.Admits }))
+		return fmt.Errorf("elastic=on: mode %s goes on as it is without a worker that died, and takes none in its place; use mode %s, or elastic=none", mode, modesThat(staleness.ASP{}, func(t Traits) bool { return t.Admits }))
 	default:
-		return fmt.Errorf("elastic=true: mode %s cannot go on without a worker that its steps wait for; use mode %s, or elastic=false", mode, modesThat(staleness.BSP{}, func(t Traits) bool { return t.Elastic }))
+		return fmt.Errorf("elastic=on: mode %s cannot go on without a worker that its steps wait for; use mode %s, or elastic=none", mode, modesThat(staleness.BSP{}, func(t Traits) bool { return t.Elastic }))
 	}
 }
 

@@ -11,6 +11,7 @@ import (
 
 	"github.com/gradlab/gradlab/comm"
 	"github.com/gradlab/gradlab/comm/local"
+	"github.com/gradlab/gradlab/comm/nemesis"
 	"github.com/gradlab/gradlab/comm/sim"
 	"github.com/gradlab/gradlab/internal/patience"
 	"github.com/gradlab/gradlab/sgd/train"
@@ -22,9 +23,9 @@ func servers(n int) option { return func(j *train.Job) { j.Servers = n } }
 
 func leaving(d ...train.Departure) option { return func(j *train.Job) { j.Leaves = d } }
 
-func killing(deaths ...sim.Death) comm.Net {
+func killing(deaths ...nemesis.Act) comm.Net {
 	n := simulated(0).(*sim.Net)
-	n.Deaths = deaths
+	n.Faults = deaths
 	return n
 }
 
@@ -96,7 +97,7 @@ func TestF1F4WorkerLeavesElastic(t *testing.T) {
 				}
 				victim := i % 4
 				at := time.Duration((0.07 + 0.149*float64(i)) * whole.Final.Seconds * 1e9)
-				died, _ := runOn(t, killing(sim.Death{Rank: victim, At: at}), job(t, opts...), nil)
+				died, _ := runOn(t, killing(nemesis.Act{Rank: victim, At: at}), job(t, opts...), nil)
 				if len(died.Members) != 2 || len(died.Dead) != 1 || died.Final.Step != j.Updates {
 					t.Fatalf("worker %d dies at %v: memberships %+v, %v, ends with %+v", victim, at, died.Members, died.Dead, died.Final)
 				}
@@ -123,7 +124,7 @@ func TestF1F4WorkerLeavesElastic(t *testing.T) {
 // Who stays makes the whole run, and its account says what was void.
 func TestElasticReports(t *testing.T) {
 	t.Parallel()
-	o, _ := runOn(t, killing(sim.Death{Rank: 1, At: 5 * time.Millisecond}), job(t, mode("reduce"), elastic), nil)
+	o, _ := runOn(t, killing(nemesis.Act{Rank: 1, At: 5 * time.Millisecond}), job(t, mode("reduce"), elastic), nil)
 	if len(o.Reports) != 3 || len(o.Members) != 2 {
 		t.Fatalf("%d reports, memberships %+v", len(o.Reports), o.Members)
 	}
@@ -149,7 +150,7 @@ func TestElasticDeaths(t *testing.T) {
 	opts := []option{mode("reduce"), elastic, with("feedback(topk(keep=0.1))")}
 	whole, _ := runOn(t, simulated(0), job(t, opts...), nil)
 	share := func(x float64) time.Duration { return time.Duration(x * whole.Final.Seconds * 1e9) }
-	for name, deaths := range map[string][]sim.Death{
+	for name, deaths := range map[string][]nemesis.Act{
 		"one after the other":  {{Rank: 0, At: share(0.2)}, {Rank: 2, At: share(0.6)}},
 		"two in one step":      {{Rank: 0, At: share(0.4)}, {Rank: 3, At: share(0.4) + time.Microsecond}},
 		"at the same instant":  {{Rank: 2, At: share(0.4)}, {Rank: 1, At: share(0.4)}},
@@ -192,7 +193,7 @@ func everyInstant(t *testing.T, way []option) {
 			continue
 		}
 		at := time.Duration(float64(i) / 118 * whole.Final.Seconds * 1e9)
-		died, s := runOn(t, killing(sim.Death{Rank: i % 3, At: at}), job(t, opts...), nil)
+		died, s := runOn(t, killing(nemesis.Act{Rank: i % 3, At: at}), job(t, opts...), nil)
 		if died.Final.Step != 3 {
 			t.Fatalf("worker %d dies at %v: ends with %+v", i%3, at, died.Final)
 		}
@@ -230,7 +231,7 @@ func TestElasticResumes(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			opts := append([]option{elastic, func(j *train.Job) { j.CheckpointEvery = 4 }}, way...)
 			all, _ := runOn(t, simulated(0), job(t, opts...), nil)
-			whole, s := runOn(t, killing(sim.Death{Rank: 0, At: seconds(0.3 * all.Final.Seconds)}), job(t, opts...), nil)
+			whole, s := runOn(t, killing(nemesis.Act{Rank: 0, At: seconds(0.3 * all.Final.Seconds)}), job(t, opts...), nil)
 			if len(whole.Members) != 2 || len(s.states) != 5 {
 				t.Fatalf("memberships %+v, %d checkpoints", whole.Members, len(s.states))
 			}
@@ -282,7 +283,7 @@ func TestMinWorkers(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	err = killing(sim.Death{Rank: 0, At: time.Millisecond}, sim.Death{Rank: 1, At: 2 * time.Millisecond}).Run(context.Background(), programs)
+	err = killing(nemesis.Act{Rank: 0, At: time.Millisecond}, nemesis.Act{Rank: 1, At: 2 * time.Millisecond}).Run(context.Background(), programs)
 	if err == nil || !strings.Contains(err.Error(), "min_workers=3") {
 		t.Errorf("two of four workers die, with min_workers=3: %v", err)
 	}
@@ -301,12 +302,12 @@ func TestElasticRefusals(t *testing.T) {
 	for want, opts := range map[string][]option{
 		"set on_resize=keep_global":               {mode("server"), policy("asp"), func(j *train.Job) { j.OnResize = train.ScaleLR }},
 		"policy kasync(k=2) holds pushes":         {mode("server"), policy("kasync"), with("ef21(topk(keep=0.2))")},
-		"order_log=false":                         {mode("server"), func(j *train.Job) { j.LogOrder = true }},
+		"take order_log out of observe":           {mode("server"), func(j *train.Job) { j.LogOrder = true }},
 		"corrector=none":                          {mode("server"), corrector("dcasgd")},
 		"priority=false":                          {mode("reduce"), prior(600)},
 		"batch_schedule=fixed":                    {mode("reduce"), growing("growth")},
 		"bn_group=1":                              {normal(0), group(2)},
-		"noise_scale=false":                       {mode("reduce"), func(j *train.Job) { j.NoiseScale = true }},
+		"take noise_scale out of observe":         {mode("reduce"), func(j *train.Job) { j.NoiseScale = true }},
 		"min_workers is 5":                        {mode("reduce"), func(j *train.Job) { j.MinWorkers = 5 }},
 		"worker 4 before step 1":                  {mode("reduce"), leaving(train.Departure{Worker: 4, Step: 1})},
 		"worker 1 before step 2: want workers 0 ": {mode("reduce"), leaving(train.Departure{Worker: 0, Step: 3}, train.Departure{Worker: 1, Step: 2})},
@@ -317,7 +318,7 @@ func TestElasticRefusals(t *testing.T) {
 		}
 	}
 	j := unchecked(mode("reduce"), leaving(train.Departure{Worker: 1, Step: 1}))
-	if err := j.Check(); err == nil || !strings.Contains(err.Error(), "elastic=true") {
+	if err := j.Check(); err == nil || !strings.Contains(err.Error(), "elastic=on") {
 		t.Errorf("a worker leaves a run that is not elastic: %v", err)
 	}
 }

@@ -65,7 +65,7 @@ func (o *Observer) loadMembers() error {
 	k := loading(o.Start)
 	k.Record(keyMembers, &o.Members)
 	if k.Err() == nil && len(o.members()) == 0 {
-		return fmt.Errorf("the checkpoint does not say who took part: it is of a run with elastic=false")
+		return fmt.Errorf("the checkpoint does not say who took part: it is of a run with elastic=none")
 	}
 	return k.Err()
 }

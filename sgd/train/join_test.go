@@ -238,7 +238,7 @@ func deathsBesideJoins(t *testing.T, way []option, served bool) {
 			continue
 		}
 		victim := i % 4
-		death := sim.Death{Rank: victim, At: seconds(at * (0.95 + 0.1*float64(i)/48))}
+		death := nemesis.Act{Rank: victim, At: seconds(at * (0.95 + 0.1*float64(i)/48))}
 		died, _ := runOn(t, killing(death), job(t, opts...), nil)
 		if died.Final.Step != 24 || len(died.Dead) != 1 {
 			t.Fatalf("worker %d dies at %v: memberships %+v, %v, ends with %+v", victim, death.At, died.Members, died.Dead, died.Final)
@@ -439,13 +439,13 @@ func TestServersHealInTheirTime(t *testing.T) {
 func TestJoinRefusals(t *testing.T) {
 	t.Parallel()
 	for want, opts := range map[string][]option{
-		"worker 1 is there already before step 5": {leaving(train.Departure{Worker: 1, Step: 2}), joining(train.Joining{Worker: 1, Step: 3}, train.Joining{Worker: 1, Step: 5})},
-		"worker 1 moves twice before step 3: say": {leaving(train.Departure{Worker: 1, Step: 3}), joining(train.Joining{Worker: 1, Step: 3})},
-		"it cannot leave":                         {leaving(train.Departure{Worker: 1, Step: 2}, train.Departure{Worker: 1, Step: 3})},
-		"join: worker 4 before step 1":            {joining(train.Joining{Worker: 4, Step: 1})},
-		"join: worker 1 before step 24":           {joining(train.Joining{Worker: 1, Step: 24})},
-		"1 workers are there at first":            {joining(train.Joining{Worker: 0, Step: 1}, train.Joining{Worker: 1, Step: 1}, train.Joining{Worker: 2, Step: 1}), func(j *train.Job) { j.MinWorkers = 2 }},
-		"join: a worker can join a run with elas": {joining(train.Joining{Worker: 0, Step: 1}), func(j *train.Job) { j.Elastic = false }},
+		"worker 1 is there already before step 5":  {leaving(train.Departure{Worker: 1, Step: 2}), joining(train.Joining{Worker: 1, Step: 3}, train.Joining{Worker: 1, Step: 5})},
+		"worker 1 moves twice before step 3: say":  {leaving(train.Departure{Worker: 1, Step: 3}), joining(train.Joining{Worker: 1, Step: 3})},
+		"it cannot leave":                          {leaving(train.Departure{Worker: 1, Step: 2}, train.Departure{Worker: 1, Step: 3})},
+		"join: worker 4 before step 1":             {joining(train.Joining{Worker: 4, Step: 1})},
+		"join: worker 1 before step 24":            {joining(train.Joining{Worker: 1, Step: 24})},
+		"1 workers are there at first":             {joining(train.Joining{Worker: 0, Step: 1}, train.Joining{Worker: 1, Step: 1}, train.Joining{Worker: 2, Step: 1}), func(j *train.Job) { j.MinWorkers = 2 }},
+		"fault join: a worker can join a run with": {joining(train.Joining{Worker: 0, Step: 1}), func(j *train.Job) { j.Elastic = false }},
 	} {
 		j := unchecked(slices.Concat([]option{mode("reduce"), elastic}, opts)...)
 		if err := j.Check(); err == nil || !strings.Contains(err.Error(), want) {

@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/gradlab/gradlab/comm/local"
+	"github.com/gradlab/gradlab/comm/nemesis"
 	"github.com/gradlab/gradlab/comm/sim"
 	"github.com/gradlab/gradlab/internal/patience"
 	"github.com/gradlab/gradlab/sgd"
@@ -114,7 +115,7 @@ func TestJointNormsEnd(t *testing.T) {
 			t.Fatal(err)
 		}
 		net := simulated(0).(*sim.Net)
-		net.Deaths = []sim.Death{{Rank: 2, At: time.Duration(share * whole.Final.Seconds * 1e9)}}
+		net.Faults = []nemesis.Act{{Rank: 2, At: time.Duration(share * whole.Final.Seconds * 1e9)}}
 		if err := net.Run(t.Context(), programs); err == nil || !strings.Contains(err.Error(), "rank 2") {
 			t.Errorf("a death at %v of the run: %v", share, err)
 		}

@@ -35,7 +35,7 @@ type member struct {
 }
 
 // errFixed ends elastic runs on nets that know no epochs.
-var errFixed = errors.New("elastic=true: this net cannot change who takes part while it runs; set elastic=false, and emulate=false")
+var errFixed = errors.New("elastic=on: this net cannot change who takes part while it runs; set elastic=none, and emulate=false")
 
 // outError is the end of a worker that the others go on without: its link to another is
 // lost.

@@ -167,8 +167,8 @@ func (j *Job) Served() bool { return j.traits().Servers > 0 }
 // PerUpdate is the number of gradients in one update.
 func (j *Job) PerUpdate() int { return j.traits().PerUpdate }
 
-// refusal is a key that modes may refuse: what it is set to, if not to its default,
-// and what to set it to.
+// refusal is a key, or a word of key observe, that modes may refuse: what it is set to, if
+// not to its default, and what to set it to; empty: a word of observe.
 type refusal struct {
 	key string
 	set func(*Job) bool
@@ -180,13 +180,13 @@ var refusals = []refusal{
 	{"policy", func(j *Job) bool { return j.Policy != nil && !j.synchronous() }, "bsp"},
 	{"corrector", func(j *Job) bool { return !j.corrector().None }, "none"},
 	{"overlap", func(j *Job) bool { return j.Overlap }, "false"},
-	{"gap", func(j *Job) bool { return j.Gap }, "false"},
-	{"order_log", func(j *Job) bool { return j.LogOrder || j.Replay != nil }, "false"},
+	{"gap", func(j *Job) bool { return j.Gap }, ""},
+	{"order_log", func(j *Job) bool { return j.LogOrder || j.Replay != nil }, ""},
 	{"checkpoint_every", func(j *Job) bool { return j.CheckpointEvery > 0 }, "0"},
 }
 
-// Refusals lists the keys of which modes may take the default only; see
-// Traits.Refuses.
+// Refusals lists the keys of which modes may take the default only, and the words of key
+// observe that modes may refuse; see Traits.Refuses.
 func Refusals() (keys []string) {
 	for _, r := range refusals {
 		keys = append(keys, r.key)
@@ -204,7 +204,12 @@ func (j *Job) checkTraits() error {
 		return fmt.Errorf("mode %s: %w", mode, ErrNotShared)
 	}
 	for _, r := range refusals {
-		if why, refused := t.Refuses[r.key]; refused && r.set(j) {
+		why, refused := t.Refuses[r.key]
+		switch {
+		case !refused || !r.set(j):
+		case r.to == "":
+			return fmt.Errorf("mode %s cannot observe %s: %s; take %s out of observe", mode, r.key, why, r.key)
+		default:
 			return fmt.Errorf("mode %s takes no other %s than %s: %s; set %s=%s", mode, r.key, r.to, why, r.key, r.to)
 		}
 	}

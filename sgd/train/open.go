@@ -30,7 +30,7 @@ func (j *Job) checkOpen() error {
 	case j.OnResize == ScaleLR:
 		return errors.New("on_resize=scale_lr: where not all wait for all there is no step of all workers; set on_resize=keep_global, which leaves batch and rate as they are")
 	case compress.KeepsReceiver(j.Codec) && p.PerUpdate > 1:
-		return fmt.Errorf("elastic=true: policy %s holds pushes, and codec %s would decode those of a worker that has left with the state of the one that came; use policy=asp or ssp, or another codec", staleness.Policies.Spec(j.Policy), compress.Spec(j.Codec))
+		return fmt.Errorf("elastic=on: policy %s holds pushes, and codec %s would decode those of a worker that has left with the state of the one that came; use policy=asp or ssp, or another codec", staleness.Policies.Spec(j.Policy), compress.Spec(j.Codec))
 	}
 	return nil
 }

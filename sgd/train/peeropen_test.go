@@ -11,6 +11,7 @@ import (
 
 	"github.com/gradlab/gradlab/comm"
 	"github.com/gradlab/gradlab/comm/local"
+	"github.com/gradlab/gradlab/comm/nemesis"
 	"github.com/gradlab/gradlab/comm/sim"
 	"github.com/gradlab/gradlab/internal/patience"
 	"github.com/gradlab/gradlab/sgd/train"
@@ -212,7 +213,7 @@ func TestTheLastWorkerStays(t *testing.T) {
 			t.Errorf("%s: memberships %+v", name, o.Members)
 		}
 		n := simulated(0).(*sim.Net)
-		n.Deaths = []sim.Death{{Rank: 0, At: time.Millisecond}, {Rank: 3, At: time.Millisecond}}
+		n.Faults = []nemesis.Act{{Rank: 0, At: time.Millisecond}, {Rank: 3, At: time.Millisecond}}
 		j := job(t, append(way, func(j *train.Job) { j.MinWorkers = 3 })...)
 		programs, err := j.Programs(&train.Observer{Job: j, Sink: &sink{}})
 		if err != nil {

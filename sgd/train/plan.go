@@ -25,7 +25,8 @@ func (m move) order(o move) int {
 	return cmp.Or(cmp.Compare(m.step, o.step), cmp.Compare(m.turn, o.turn))
 }
 
-func (m move) key() string {
+// fault is the name of the move as a fault.
+func (m move) fault() string {
 	if m.joins {
 		return "join"
 	}
@@ -43,20 +44,20 @@ func (j *Job) moves() ([]move, error) {
 	}
 	for i, m := range plan {
 		if m.worker < 0 || m.worker >= j.Workers || m.step < 0 || m.step >= j.Updates || m.turn < 0 || i > 0 && m.joins == plan[i-1].joins && m.order(plan[i-1]) < 0 {
-			return nil, fmt.Errorf("%s: worker %d before step %d: want workers 0 to %d, in order of steps 0 to %d", m.key(), m.worker, m.step, j.Workers-1, j.Updates-1)
+			return nil, fmt.Errorf("fault %s: worker %d before step %d: want workers 0 to %d, in order of steps 0 to %d", m.fault(), m.worker, m.step, j.Workers-1, j.Updates-1)
 		}
 	}
 	slices.SortStableFunc(plan, move.order)
 	away := j.away()
 	for i, m := range plan {
 		if i > 0 && slices.ContainsFunc(plan[:i], func(o move) bool { return o.worker == m.worker && o.order(m) == 0 }) {
-			return nil, fmt.Errorf("%s: worker %d moves twice before step %d: say in which turn, such as leave=%d@%d join=%d@%d.1", m.key(), m.worker, m.step, m.worker, m.step, m.worker, m.step)
+			return nil, fmt.Errorf("fault %s: worker %d moves twice before step %d: say in which turn, such as leave(w%d,before=%d)+join(w%d,before=%d,turn=1)", m.fault(), m.worker, m.step, m.worker, m.step, m.worker, m.step)
 		}
 		switch {
 		case m.joins && !away[m.worker]:
-			return nil, fmt.Errorf("join: worker %d is there already before step %d; a worker joins that has left before, or that is not there at first", m.worker, m.step)
+			return nil, fmt.Errorf("fault join: worker %d is there already before step %d; a worker joins that has left before, or that is not there at first", m.worker, m.step)
 		case !m.joins && away[m.worker]:
-			return nil, fmt.Errorf("leave: worker %d is not there before step %d, so it cannot leave", m.worker, m.step)
+			return nil, fmt.Errorf("fault leave: worker %d is not there before step %d, so it cannot leave", m.worker, m.step)
 		}
 		away[m.worker] = !m.joins
 	}

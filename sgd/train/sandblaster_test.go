@@ -14,6 +14,7 @@ import (
 
 	"github.com/gradlab/gradlab/comm"
 	"github.com/gradlab/gradlab/comm/local"
+	"github.com/gradlab/gradlab/comm/nemesis"
 	"github.com/gradlab/gradlab/comm/sim"
 	"github.com/gradlab/gradlab/internal/patience"
 	"github.com/gradlab/gradlab/lrschedule"
@@ -214,14 +215,14 @@ func TestSandblasterOutlivesWorkers(t *testing.T) {
 	whole, _ := runOn(t, simulated(0), job(t, opts...), nil)
 	net := simulated(0).(*sim.Net)
 	for i, share := range []float64{0.3, 0.31, 0.7} {
-		net.Deaths = append(net.Deaths, sim.Death{Rank: 3 - i, At: time.Duration(share * whole.Final.Seconds * 1e9)})
+		net.Faults = append(net.Faults, nemesis.Act{Rank: 3 - i, At: time.Duration(share * whole.Final.Seconds * 1e9)})
 	}
 	o, _ := runOn(t, net, job(t, opts...), nil)
 	accounted(t, o)
 	if d := distance(whole.Params, o.Params); d > 1e-3 || len(o.Dead) != 3 || o.Final.Step != 8 {
 		t.Errorf("%g apart, %d iterations, dead: %q", d, o.Final.Step, o.Dead)
 	}
-	net.Deaths = append(net.Deaths, sim.Death{Rank: 0, At: time.Duration(0.8 * whole.Final.Seconds * 1e9)})
+	net.Faults = append(net.Faults, nemesis.Act{Rank: 0, At: time.Duration(0.8 * whole.Final.Seconds * 1e9)})
 	j := job(t, opts...)
 	programs, err := j.Programs(&train.Observer{Job: j, Sink: &sink{}})
 	if err != nil {
@@ -365,12 +366,12 @@ func TestSandblasterOpen(t *testing.T) {
 func TestSandblasterRefuses(t *testing.T) {
 	t.Parallel()
 	for want, opt := range map[string]option{
-		"set optimizer=sgd":       optimizer("adam"),
-		"set policy=bsp":          policy("asp"),
-		"differences of":          with("topk(keep=0.1)"),
-		"nothing to overlap":      func(j *train.Job) { j.Overlap = true },
-		"set order_log=false":     func(j *train.Job) { j.LogOrder = true },
-		"statistics (batch norm)": func(j *train.Job) { j.Model = model(t, "resnet20", sgd.Shape{C: 3, H: 32, W: 32}) },
+		"set optimizer=sgd":             optimizer("adam"),
+		"set policy=bsp":                policy("asp"),
+		"differences of":                with("topk(keep=0.1)"),
+		"nothing to overlap":            func(j *train.Job) { j.Overlap = true },
+		"take order_log out of observe": func(j *train.Job) { j.LogOrder = true },
+		"statistics (batch norm)":       func(j *train.Job) { j.Model = model(t, "resnet20", sgd.Shape{C: 3, H: 32, W: 32}) },
 	} {
 		j := job(t, blasting(3)...)
 		opt(j)

@@ -26,10 +26,10 @@ func (j *Job) checkServerless() error {
 		return fmt.Errorf("down_codec %s encodes parameters on their way from servers, and mode %s has no servers; set down_codec=raw (codec is for what workers send), or use mode server, rudra, downpour, easgd or sandblaster", compress.Families.Spec(j.DownCodec), mode)
 	}
 	if j.Gap {
-		return fmt.Errorf("gap=true lets servers measure how far the parameters have moved, and mode %s has no servers; set gap=false, or use mode server or downpour", mode)
+		return fmt.Errorf("observe=gap lets servers measure how far the parameters have moved, and mode %s has no servers; take gap out of observe, or use mode server or downpour", mode)
 	}
 	if j.traits().Conduct == Free && j.LogOrder {
-		return errors.New("order_log=true keeps the order in which words reach servers, and mode " + mode + ", whose bits depend on which worker comes first, has no servers: it could not be replayed; set order_log=false, or use mode server or downpour")
+		return errors.New("observe=order_log keeps the order in which words reach servers, and mode " + mode + ", whose bits depend on which worker comes first, has no servers: it could not be replayed; take order_log out of observe, or use mode server or downpour")
 	}
 	return nil
 }

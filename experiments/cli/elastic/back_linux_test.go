@@ -91,8 +91,8 @@ func TestF5ShardsComeBackAsProcesses(t *testing.T) {
 	}) {
 		t.Run(c.name, func(t *testing.T) {
 			t.Parallel()
-			over := append(c.over, "mode=server", "elastic=true")
-			p, out := program.Running(t, append(over, "max_restarts=2")...)
+			over := append(c.over, "mode=server", "elastic=on")
+			p, out := program.Running(t, append(over, "elastic=on(max_restarts=2)")...)
 			ranks := program.Ranks(p)
 			for _, v := range c.victims {
 				goesBack(t, p, func() { program.Hit(p, v, c.signal) })
@@ -123,7 +123,7 @@ func TestF5ShardsComeBackAsync(t *testing.T) {
 	}) {
 		t.Run(strings.Join(c.over[:2], " "), func(t *testing.T) {
 			t.Parallel()
-			p, out := program.Running(t, append(c.over, "servers=2", "checkpoint_every=20", "elastic=true", "max_restarts=2", twice)...)
+			p, out := program.Running(t, append(c.over, "servers=2", "checkpoint_every=20", "elastic=on(max_restarts=2)", twice)...)
 			goesBack(t, p, func() { program.Hit(p, c.victim, syscall.SIGKILL) })
 			ended(t, p, out, 1, 2*program.LongSteps)
 		})
@@ -134,7 +134,7 @@ func TestF5ShardsComeBackAsync(t *testing.T) {
 // says to try again.
 func TestF5RestartsAreUsedUp(t *testing.T) {
 	t.Parallel()
-	p, out := program.Running(t, "mode=server", "servers=2", "elastic=true", "checkpoint_every=20", "max_restarts=1", twice)
+	p, out := program.Running(t, "mode=server", "servers=2", "elastic=on(max_restarts=1)", "checkpoint_every=20", twice)
 	goesBack(t, p, func() { program.Hit(p, 4, syscall.SIGKILL) })
 	n := strings.Count(p.Err.String(), "checkpoint at step")
 	program.WaitFor(t, "another checkpoint", p, func() bool { return strings.Count(p.Err.String(), "checkpoint at step") > n })
@@ -146,8 +146,8 @@ func TestF5RestartsAreUsedUp(t *testing.T) {
 // F5: without a checkpoint all begin anew.
 func TestF5ShardKilledBeforeACheckpoint(t *testing.T) {
 	t.Parallel()
-	over := []string{"mode=server", "elastic=true", "servers=2"}
-	p, out := program.Running(t, append(over, "max_restarts=1")...)
+	over := []string{"mode=server", "elastic=on", "servers=2"}
+	p, out := program.Running(t, append(over, "elastic=on(max_restarts=1)")...)
 	program.Hit(p, 3, syscall.SIGKILL)
 	program.WaitFor(t, "word that all begin anew", p, func() bool {
 		return strings.Contains(p.Err.String(), "there is no checkpoint yet, and all ranks begin anew at step 0")

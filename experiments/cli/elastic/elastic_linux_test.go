@@ -9,6 +9,7 @@ import (
 	"testing"
 
 	"github.com/gradlab/gradlab/experiments"
+	"github.com/gradlab/gradlab/experiments/config"
 	"github.com/gradlab/gradlab/internal/patience"
 	"github.com/gradlab/gradlab/internal/program"
 	"github.com/gradlab/gradlab/sgd/train"
@@ -31,7 +32,7 @@ func TestF1F4F9ElasticProcesses(t *testing.T) {
 	}
 	for _, c := range patience.Few(2, []fault{
 		{"killed", syscall.SIGKILL, []int{1}, []string{"mode=reduce", "codec=feedback(topk(keep=0.1))"}},
-		{"who leads, killed", syscall.SIGKILL, []int{0}, []string{"mode=reduce", "overlap=true", "bucket=2000", "on_resize=scale_lr"}},
+		{"who leads, killed", syscall.SIGKILL, []int{0}, []string{"mode=reduce", "overlap=true", "bucket=2000", "elastic=on(on_resize=scale_lr)"}},
 		{"two at once", syscall.SIGKILL, []int{0, 2}, []string{"mode=gather", "codec=qsgd(bits=4)"}},
 		{"neighbours, killed", syscall.SIGKILL, []int{1}, []string{"mode=dpsgd", "graph=ring", "optimizer=adam"}},
 		{"push-sum, who leads, killed", syscall.SIGKILL, []int{0}, []string{"mode=sgp(late=1)", "graph=one_peer"}},
@@ -41,7 +42,7 @@ func TestF1F4F9ElasticProcesses(t *testing.T) {
 	}) {
 		t.Run(c.name, func(t *testing.T) {
 			t.Parallel()
-			over := append(c.over, "elastic=true", twice)
+			over := append([]string{"elastic=on", twice}, c.over...)
 			p, out := program.Running(t, over...)
 			pids := program.Ranks(p)
 			for _, v := range c.victims {
@@ -73,7 +74,7 @@ func TestF1F4F9ElasticProcesses(t *testing.T) {
 // F5: a shard that is killed ends an elastic run too, with the code that says to try again.
 func TestF5ShardKilledElastic(t *testing.T) {
 	t.Parallel()
-	p, out := program.Running(t, "mode=server", "servers=2", "elastic=true", twice)
+	p, out := program.Running(t, "mode=server", "servers=2", "elastic=on", twice)
 	program.Hit(p, 4, syscall.SIGKILL)
 	p.Expect(75)
 	program.NoneLeft(t, out)
@@ -82,27 +83,12 @@ func TestF5ShardKilledElastic(t *testing.T) {
 // asPlanned makes a run again on the virtual cluster, by the plan that it has come to.
 func asPlanned(t *testing.T, r experiments.Result, over ...string) {
 	t.Helper()
-	left, joined := train.PlanOf(3, r.Steps, r.Members)
+	plan := config.Planned(train.PlanOf(3, r.Steps, r.Members)).String()
 	args := append([]string{"run", program.Recipe(t, program.Long), "--json", "--no-plot", "--out", t.TempDir(), "codec=raw"}, over...)
-	text := func(of string, l []train.Departure) {
-		var parts []string
-		for _, d := range l {
-			parts = append(parts, fmt.Sprintf("%d@%d.%d", d.Worker, d.Step, d.Turn))
-		}
-		if len(parts) > 0 {
-			args = append(args, of+"="+strings.Join(parts, "+"))
-		}
-	}
-	var joins []train.Departure
-	for _, d := range joined {
-		joins = append(joins, train.Departure(d))
-	}
-	text("leave", left)
-	text("join", joins)
-	again := program.Start(t, nil, append(args, "eval_every=0")...)
+	again := program.Start(t, nil, append(args, "faults="+plan, "eval_every=0")...)
 	again.Expect(0)
 	if got := again.Result().SHA256; got != r.ParamsSHA256 {
-		t.Errorf("by plan %v, %v it ends with other bits: %s, not %s", left, joins, got, r.ParamsSHA256)
+		t.Errorf("by plan %s it ends with other bits: %s, not %s", plan, got, r.ParamsSHA256)
 	}
 }
 
@@ -113,20 +99,21 @@ func TestF1F4WorkersComeBackAsProcesses(t *testing.T) {
 	type fault struct {
 		name    string
 		victims [][]int // at once
+		resize  string
 		over    []string
 	}
 	for _, c := range patience.Few(1, []fault{
-		{"one after the other", [][]int{{1}, {0}, {1}}, []string{"mode=reduce", "codec=feedback(topk(keep=0.1))", "optimizer=adam"}},
-		{"with servers", [][]int{{1}, {0, 2}}, []string{"mode=server", "servers=2", "codec=feedback(topk(keep=0.1))", "optimizer=adam", "down_codec=fp16"}},
-		{"neighbours", [][]int{{0}, {1, 2}}, []string{"mode=choco", "graph=ring", "codec=qsgd(bits=4)", "optimizer=adam"}},
-		{"two at once", [][]int{{0, 2}}, []string{"mode=reduce", "overlap=true", "bucket=2000", "on_resize=scale_lr", "links=grpc"}},
+		{"one after the other", [][]int{{1}, {0}, {1}}, "keep_global", []string{"mode=reduce", "codec=feedback(topk(keep=0.1))", "optimizer=adam"}},
+		{"with servers", [][]int{{1}, {0, 2}}, "keep_global", []string{"mode=server", "servers=2", "codec=feedback(topk(keep=0.1))", "optimizer=adam", "down_codec=fp16"}},
+		{"neighbours", [][]int{{0}, {1, 2}}, "keep_global", []string{"mode=choco", "graph=ring", "codec=qsgd(bits=4)", "optimizer=adam"}},
+		{"two at once", [][]int{{0, 2}}, "scale_lr", []string{"mode=reduce", "overlap=true", "bucket=2000", "links=grpc"}},
 	}) {
 		t.Run(c.name, func(t *testing.T) {
 			t.Parallel()
 			// Nobody knows how many steps a busy machine makes until they are back: the run is
 			// stopped then, and what it has come to does not depend on the steps it had left.
-			over := append(c.over, "elastic=true", "schedule=constant(lr=0.003)")
-			p, out := program.Running(t, append(over, "steps=100000000", "max_restarts=3")...)
+			over := append(c.over, "elastic=on(on_resize="+c.resize+")", "schedule=constant(lr=0.003)")
+			p, out := program.Running(t, append(over, "steps=100000000", "elastic=on(max_restarts=3,on_resize="+c.resize+")")...)
 			n := 0
 			for _, victims := range c.victims {
 				for _, v := range victims {
@@ -179,7 +166,7 @@ func TestSoakOfProcesses(t *testing.T) {
 // that it had.
 func TestElasticProcessesResume(t *testing.T) {
 	t.Parallel()
-	p, out := program.Running(t, "mode=reduce", "codec=feedback(topk(keep=0.1))", "elastic=true", twice)
+	p, out := program.Running(t, "mode=reduce", "codec=feedback(topk(keep=0.1))", "elastic=on", twice)
 	program.Hit(p, 0, syscall.SIGKILL)
 	program.WaitFor(t, "word that the worker is out", p, func() bool { return strings.Contains(p.Err.String(), "go on from step") })
 	program.Evaluated(t, p, out, 20)
@@ -194,8 +181,8 @@ func TestElasticProcessesResume(t *testing.T) {
 	if len(r.Members) != 2 || len(r.Lost) != 1 || r.Steps != 2*program.LongSteps {
 		t.Fatalf("memberships %+v, lost %q, %d steps", r.Members, r.Lost, r.Steps)
 	}
-	plan := fmt.Sprintf("leave=0@%d", r.Members[1].Step)
-	args := append([]string{"run", program.Recipe(t, program.Long), "--json", "--no-plot", "--out", t.TempDir()}, "mode=reduce", "codec=feedback(topk(keep=0.1))", "elastic=true", twice, plan)
+	plan := fmt.Sprintf("faults=leave(w0,before=%d)", r.Members[1].Step)
+	args := append([]string{"run", program.Recipe(t, program.Long), "--json", "--no-plot", "--out", t.TempDir()}, "mode=reduce", "codec=feedback(topk(keep=0.1))", "elastic=on", twice, plan)
 	plain := program.Start(t, nil, args...)
 	plain.Expect(0)
 	if got := plain.Result().SHA256; got != r.ParamsSHA256 {

@@ -17,7 +17,7 @@ func byHand(t *testing.T, over ...string) (start func(rank int, more ...string) 
 	t.Helper()
 	file, out, port := program.Recipe(t, program.Long), t.TempDir(), program.FreePort(t)
 	return func(rank int, more ...string) *program.Program {
-		args := append([]string{"join", file, "codec=raw", "elastic=true", "checkpoint_every=20", "--out", out}, over...)
+		args := append([]string{"join", file, "codec=raw", "elastic=on", "checkpoint_every=20", "--out", out}, over...)
 		return program.Start(t, program.Torchrun(rank, 3, port), append(args, more...)...)
 	}, out
 }

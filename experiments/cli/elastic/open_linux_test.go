@@ -39,7 +39,7 @@ func comeBackAsProcesses(t *testing.T, mode string, keys []string) {
 		victims[1] = 2
 	}
 	// It is stopped once they are back: nobody knows how many steps a busy machine makes until then.
-	p, out := program.Running(t, append(keys, "mode="+mode, "servers=2", "elastic=true", "max_restarts=3", "steps=100000000")...)
+	p, out := program.Running(t, append(keys, "mode="+mode, "servers=2", "elastic=on(max_restarts=3)", "steps=100000000")...)
 	for i, v := range victims {
 		program.Hit(p, v, syscall.SIGKILL)
 		program.WaitFor(t, "word that the worker is back", p, func() bool { return strings.Count(p.Err.String(), "has joined") == i+1 })

@@ -22,15 +22,15 @@ func TestGossipOfProcessesResumes(t *testing.T) {
 		dies bool // a worker, before the stop
 	}
 	for _, c := range patience.Few(1, []stop{
-		{"adpsgd elastic", []string{"mode=adpsgd", "graph=complete", "elastic=true", "codec=fp16"}, true},
+		{"adpsgd elastic", []string{"mode=adpsgd", "graph=complete", "elastic=on", "codec=fp16"}, true},
 		{"adpsgd", []string{"mode=adpsgd", "graph=ring"}, false},
 		{"agp", []string{"mode=agp", "graph=one_peer"}, true},
-		{"agp elastic", []string{"mode=agp", "graph=ring", "elastic=true"}, false},
+		{"agp elastic", []string{"mode=agp", "graph=ring", "elastic=on"}, false},
 	}) {
 		t.Run(c.name, func(t *testing.T) {
 			t.Parallel()
 			steps := 4 * program.LongSteps
-			p, out := program.Running(t, append(c.over, "max_restarts=0", fmt.Sprint("steps=", steps))...)
+			p, out := program.Running(t, append(c.over, fmt.Sprint("steps=", steps))...)
 			if c.dies {
 				program.Hit(p, 1, syscall.SIGKILL)
 				program.WaitFor(t, "word that the worker is gone", p, func() bool {

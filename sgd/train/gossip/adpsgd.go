@@ -25,7 +25,7 @@ import (
 // its answer.
 //
 // A worker that died is a neighbour no more: the others go on, and average with those
-// that are left. With elastic=true the graph is that of those who are there, as the worker
+// that are left. With elastic=on the graph is that of those who are there, as the worker
 // that asks knows it. Then workers come in, and leave by plan, and nobody waits for
 // them. One that comes begins with the model of a neighbour, or of another worker if it has
 // none, and an optimizer that remembers nothing, where the slowest is. One that leaves asks

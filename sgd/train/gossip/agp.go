@@ -22,11 +22,11 @@ import (
 // push what would leave it with less than Least: the weights of those who push
 // more often than they are pushed to would vanish otherwise.
 //
-// Nobody pushes to a worker that died: the share is kept. With elastic=true the graph is that
+// Nobody pushes to a worker that died: the share is kept. With elastic=on the graph is that
 // of those who are there, as the worker that pushes knows it. What was on its way to it is
 // lost with its weight, so that x/w stays a mean.
 //
-// With elastic=true workers come in, and leave by plan, and nobody waits for them. One that
+// With elastic=on workers come in, and leave by plan, and nobody waits for them. One that
 // leaves pushes all of x and w to a neighbour: the sums of both over the others are what
 // they were over all. One that comes begins with the model of a neighbour, or of another
 // worker if it has none, as x at weight 1, and an optimizer that remembers nothing, where

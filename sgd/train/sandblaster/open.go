@@ -9,7 +9,7 @@ import (
 	"github.com/gradlab/gradlab/sgd/train"
 )
 
-// With elastic=true workers come and go. The coordinator hands portions to those who are
+// With elastic=on workers come and go. The coordinator hands portions to those who are
 // there: who leaves by plan does so between iterations, and a process in the place of one
 // that died asks for work as any other does.
 

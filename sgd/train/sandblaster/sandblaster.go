@@ -45,7 +45,7 @@ const (
 // told from what it copies. And nothing is prefetched nor kept near a worker, as
 // samples are drawn by address.
 //
-// With elastic=true the coordinator hands portions to whoever is there.
+// With elastic=on the coordinator hands portions to whoever is there.
 //
 // Optimizer and schedule have no say. Bits depend on the order of arrival on real
 // clocks, and repeat on the virtual one. A marked point of the run
@@ -231,7 +231,7 @@ const (
 	commandBegin              // the gradient is 0; count portions of the evaluation
 	commandShow               // tell the observer the parameters
 	commandSave               // tell the observer the state
-	commandEnd                // elastic=true: nobody pushes any more
+	commandEnd                // elastic=on: nobody pushes any more
 )
 
 // Codes of what workers say to the coordinator, with which they ask for work.

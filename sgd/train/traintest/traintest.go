@@ -20,6 +20,7 @@ import (
 
 	"github.com/gradlab/gradlab/comm"
 	"github.com/gradlab/gradlab/comm/local"
+	"github.com/gradlab/gradlab/comm/nemesis"
 	"github.com/gradlab/gradlab/comm/sim"
 	"github.com/gradlab/gradlab/sgd/train"
 )
@@ -380,7 +381,7 @@ func death(m train.Mode) error {
 	for _, share := range []float64{0.1, 0.4, 0.7} {
 		j, _ := World(m)
 		net := virtual(0)
-		net.Deaths = []sim.Death{{Rank: victim, At: time.Duration(share * end * 1e9)}}
+		net.Faults = []nemesis.Act{{Rank: victim, At: time.Duration(share * end * 1e9)}}
 		r, err := run(j, net, nil)
 		outlives := j.Mode.Traits(j).Outlives
 		var dead *comm.PeerError

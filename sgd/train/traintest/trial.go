@@ -10,7 +10,7 @@ import (
 	"time"
 
 	"github.com/gradlab/gradlab/comm"
-	"github.com/gradlab/gradlab/comm/sim"
+	"github.com/gradlab/gradlab/comm/nemesis"
 	"github.com/gradlab/gradlab/internal/f32"
 	"github.com/gradlab/gradlab/sgd"
 	"github.com/gradlab/gradlab/sgd/train"
@@ -206,7 +206,7 @@ func (r *trial) sent(look func(event) bool) (out []event) {
 // dying is the virtual cluster on which a worker dies at an instant.
 func dying(rank int, at float64) comm.Net {
 	n := virtual(0)
-	n.Deaths = []sim.Death{{Rank: rank, At: time.Duration(at * 1e9)}}
+	n.Faults = []nemesis.Act{{Rank: rank, At: time.Duration(at * 1e9)}}
 	return n
 }
 
