@@ -143,7 +143,7 @@ func TestResumeIsBitEqual(t *testing.T) {
 		{"mode=rudra(tree=2)", "policy=softsync(n=2)", "checkpoint_every=4", "codec=feedback(topk(keep=0.1))"},
 	} {
 		t.Run(strings.Join(over, " "), func(t *testing.T) {
-			over := append(over, "steps=60", "device.jitter=0.2")
+			over := append(over, "steps=60", "device.law=lognormal(sigma=0.2)")
 			whole := mustExecute(t, over...)
 			run := mustRuns(t, small, over...)[0]
 			dir := t.TempDir()
@@ -269,7 +269,7 @@ func TestSimRepeats(t *testing.T) {
 		if i > 1 && !patience.Long {
 			break
 		}
-		over := append(over, "device.jitter=0.3", "workers=5", "steps=60")
+		over := append(over, "device.law=lognormal(sigma=0.3)", "workers=5", "steps=60")
 		var results []*Result
 		for _, n := range []int{1, 2} {
 			before := runtime.GOMAXPROCS(n)

@@ -43,14 +43,14 @@ func TestAsk(t *testing.T) {
 		t.Errorf("%+v", c)
 	}
 	// What is said beside a transport counts, before it or behind.
-	for cluster, want := range map[string]float64{"nodes=4": 0.63, "nodes=4,transport=none": 1, "nodes=4,network.share=0.5,transport=mpi-tcp": 0.5, "transport=mpi-tcp,nodes=4": 0.97} {
-		if c := question(t, "resnet50", cluster).Base; c.NetworkShare != want {
-			t.Errorf("%s: share %v, want %v", cluster, c.NetworkShare, want)
+	for cluster, want := range map[string]float64{"nodes=4": 0.63, "nodes=4,transport=none": 1, "nodes=4,constants.share=0.5,transport=mpi-tcp": 0.5, "transport=mpi-tcp,nodes=4": 0.97} {
+		if c := question(t, "resnet50", cluster).Base; c.Constants.Share != want {
+			t.Errorf("%s: share %v, want %v", cluster, c.Constants.Share, want)
 		}
 	}
 	// Keys are those of a cluster and how well it knows them; others change them.
 	mine := filepath.Join(t.TempDir(), "mine.yaml")
-	if err := os.WriteFile(mine, []byte("keys: {network.bandwidth: 1e9, network.latency: 7us}\nspread:\n  - {key: network.bandwidth, times: 1.01}\n"), 0o600); err != nil {
+	if err := os.WriteFile(mine, []byte("keys: {network.bandwidth: {value: 1e9, times: 1.01}, network.latency: 7us}\n"), 0o600); err != nil {
 		t.Fatal(err)
 	}
 	for cluster, want := range map[string]string{
@@ -134,8 +134,8 @@ func TestPredictionsFollowTheDescription(t *testing.T) {
 	t.Parallel()
 	asked, outside := 0, []string{}
 	for _, cluster := range patience.Few(3, []string{
-		"nodes=8,device.slow=1x10", "nodes=8,device.spread=0.5", "nodes=8,network.stream=100MB/s", "nodes=8,message=500us",
-		"nodes=4,device.input=200", "nodes=2,per_node=2,device.input=200", "nodes=8,device.codec=1GB/s,device.apply=2GB/s",
+		"nodes=8,device.slow=1x10", "nodes=8,device.slow=lognormal(sigma=0.5)", "nodes=8,constants.stream=100MB/s", "nodes=8,message=500us",
+		"nodes=4,constants.input=200", "nodes=2,per_node=2,constants.input=200", "nodes=8,device.codec=1GB/s,constants.apply=2GB/s",
 	}) {
 		q := question(t, "resnet50", "device=v100,nic=10Gbps,"+cluster)
 		q.Codecs, q.Topologies, q.Buckets, q.Servers = []string{"raw"}, []string{"ring", "halving"}, []int{0, 25 << 20}, []int{1, q.Nodes}
@@ -168,8 +168,8 @@ func TestPredictionsFollowTheDescription(t *testing.T) {
 func TestDoubts(t *testing.T) {
 	t.Parallel()
 	for cluster, want := range map[string]string{
-		"network.colocate=true,device.die=1@2s": "Not in the prediction: device.die=1@2s, network.colocate=true.",
-		"network.model=fifo":                    "Not in the prediction: network.model=fifo.",
+		"constants.colocate=true,device.die=1@2s": "Not in the prediction: device.die=1@2s, constants.colocate=true.",
+		"constants.model=fifo":                    "Not in the prediction: constants.model=fifo.",
 		"device.law=pareto":                     "varies by",
 		"jitter=0.03":                           "",
 	} {
@@ -183,10 +183,10 @@ func TestDoubts(t *testing.T) {
 // Speeds of codecs that the description states stay.
 func TestStatedCodecSpeedsStay(t *testing.T) {
 	t.Parallel()
-	q := question(t, "resnet50", "nodes=4,device=v100,device.codec=1GB/s,device.apply=2GB/s")
+	q := question(t, "resnet50", "nodes=4,device=v100,device.codec=1GB/s,constants.apply=2GB/s")
 	for _, c := range q.configs("bf16") {
-		if c.DeviceCodec != "1GB/s" || c.DeviceApply != 2e9 {
-			t.Errorf("%s, %d servers: codec %v, apply %v", c.Mode, c.Servers, c.DeviceCodec, c.DeviceApply)
+		if c.DeviceCodec != "1GB/s" || c.Constants.Apply != 2e9 {
+			t.Errorf("%s, %d servers: codec %v, apply %v", c.Mode, c.Servers, c.DeviceCodec, c.Constants.Apply)
 		}
 	}
 	for _, c := range question(t, "resnet50", "nodes=4,device=v100,device.codec=1GB/s").configs("raw") {
@@ -390,8 +390,8 @@ func TestPasses(t *testing.T) {
 		"device.slow=1x3+2x2":       {3, 0},
 		"jitter=0.1":                {math.Exp(0.1*1.766 - 0.005), 0.05}, // 1.766: the largest of 16 normal values
 		"device.law=exponential":    {3.381, 0.375},                      // harmonic numbers: 1 + 1/2 + … + 1/16; from 1/9 on
-		"device.input=1e9":          {1, 0},
-		"device.overhead=0.5":       {1.5, 0},
+		"constants.input=1e9":          {1, 0},
+		"constants.overhead=0.5":       {1.5, 0},
 		"device.law=uniform":        {1 + 0.5*15.0/17, 0.037},
 		"device.slow=16x2,batch=32": {1, 0},
 	} {

@@ -46,7 +46,7 @@ func (q *Question) Said(key string) bool { return q.said[key] }
 var short = map[string]string{
 	"nic": "network.bandwidth", "bandwidth": "network.bandwidth", "latency": "network.latency",
 	"per_node": "network.per_host", "inside": "network.inside", "rack": "network.rack",
-	"oversubscription": "network.oversubscription", "message": "network.message", "flops": "device.flops", "jitter": "device.jitter",
+	"oversubscription": "network.oversubscription", "message": "constants.message", "flops": "device.flops", "jitter": "device.law.sigma",
 }
 
 // Codecs are what is tried: of fixed size, without a codec among them.
@@ -61,7 +61,7 @@ var Codecs = []string{
 // its speed: 15T), batch (per device), cluster (a known one, or a file of one's own, whose
 // keys the others then change; its name alone will do), transport (how software moves bytes) and
 // node (how devices of a host reach each other; without them, and without a cluster,
-// hardware.Unknown, the middle of what was measured), and any key device.* or network.*.
+// hardware.Unknown, the middle of what was measured), and any key device.*, network.* or constants.*.
 // What it does not say is as in config.Default, at one device a node and 64 samples.
 func Ask(model, cluster string) (*Question, error) {
 	spec, err := profile.Profiles.Parse(model)
@@ -134,7 +134,7 @@ func described(cluster string) (all []said, err error) {
 	for _, part := range registry.SplitTop(cluster) {
 		name, value, ok := strings.Cut(part, "=")
 		name, value = strings.TrimSpace(name), strings.TrimSpace(value)
-		if !ok && (hardware.IsFile(name) || slices.Contains(hardware.Clusters(), name)) {
+		if !ok && (hardware.IsFile(name) || slices.Contains(hardware.Names(hardware.Cluster), name)) {
 			name, value, ok = "cluster", name, true
 		}
 		if !ok {
@@ -171,11 +171,11 @@ func (q *Question) assign(name, value string) error {
 	case "batch", "transport", "node":
 		return c.Set(name, value)
 	case "device":
-		if slices.Contains(hardware.Devices(), strings.ToLower(value)) {
+		if slices.Contains(hardware.Names(hardware.Device), strings.ToLower(value)) {
 			return c.Set("device", strings.ToLower(value))
 		}
 		if err := c.Set("device.flops", value); err != nil {
-			return fmt.Errorf("device: no known device and no speed such as 15T: %q; %s", value, registry.Suggest(strings.ToLower(value), hardware.Devices()))
+			return fmt.Errorf("device: no known device and no speed such as 15T: %q; %s", value, registry.Suggest(strings.ToLower(value), hardware.Names(hardware.Device)))
 		}
 		return nil
 	}
@@ -183,7 +183,7 @@ func (q *Question) assign(name, value string) error {
 	if k, ok := short[name]; ok {
 		key = k
 	}
-	if !strings.HasPrefix(key, "network.") && !strings.HasPrefix(key, "device.") {
+	if !strings.HasPrefix(key, "network.") && !strings.HasPrefix(key, "device.") && !strings.HasPrefix(key, "constants.") {
 		if h := config.Hint(name); h != "" {
 			return fmt.Errorf("there is no %q; %s", name, h)
 		}
@@ -191,7 +191,7 @@ func (q *Question) assign(name, value string) error {
 		for k := range short {
 			all = append(all, k)
 		}
-		return fmt.Errorf("there is no %q; %s, and the keys device.* and network.*", name, registry.Suggest(name, all))
+		return fmt.Errorf("there is no %q; %s, and the keys device.*, network.* and constants.*", name, registry.Suggest(name, all))
 	}
 	q.said[key] = true
 	return c.Set(key, config.Canonical(key, value))

@@ -62,7 +62,7 @@ and of devices, and how much longer the codec may take before it no longer pays.
 Codecs are billed as runs on the virtual cluster bill them: at rates measured on a
 core, scaled to the device (gradlab help codec-time). --speeds gives rates of your
 own, --measure takes those of this machine, --free says that codecs take no time;
-device.codec in the cluster stands before all of them, and device.apply says what
+device.codec in the cluster stands before all of them, and constants.apply says what
 servers decode.
 
 The answer is in time to accuracy, with the probability that it pays. What a codec or
@@ -340,7 +340,7 @@ func deviceBand(q *advise.Question) string {
 	if q.Base.Device == "none" {
 		return "The device's speed is as you stated it, or the cluster's file: that of training, not of a data sheet."
 	}
-	d, err := hardware.LoadDevice(q.Base.Device)
+	d, err := hardware.Load(hardware.Device, q.Base.Device)
 	if err != nil {
 		return err.Error()
 	}
@@ -366,7 +366,7 @@ func commandLine(c config.Config) string {
 				continue
 			}
 			keep = true
-		case "codec", "mode", "topology", "target", "eval_every", "workers", "batch", "device.jitter", "network.bandwidth", "network.latency":
+		case "codec", "mode", "topology", "target", "eval_every", "workers", "batch", "device.law", "network.bandwidth", "network.latency":
 			keep = true // recipe quickstart says something else
 		}
 		if !keep {

@@ -29,8 +29,8 @@ func TestAdviseSaysWhatItFollows(t *testing.T) {
 		want, no string
 	}{
 		{"jitter=0.03", []string{"--free"}, ExitOK, band, "Not in the prediction"},
-		{"network.colocate=true", []string{"--free"}, ExitOK, "Not in the prediction: network.colocate=true.", band},
-		{"network.colocate=true", []string{"--free", "--json"}, ExitOK, `"band": null`, "0.1,"},
+		{"constants.colocate=true", []string{"--free"}, ExitOK, "Not in the prediction: constants.colocate=true.", band},
+		{"constants.colocate=true", []string{"--free", "--json"}, ExitOK, `"band": null`, "0.1,"},
 		{"device.law=pareto", []string{"--free"}, ExitOK, "from step to step", band},
 		{"device.codec=1GB/s", nil, ExitOK, " device.codec=1GB/s", "measured on a core"},
 		{"device.codec=0", nil, ExitOK, "codecs were not billed (device.codec=free)", "measured on a core"},

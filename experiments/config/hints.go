@@ -54,7 +54,7 @@ var keyHints = []hint{
 	{"latency delay rtt ping", "", "network.latency=30us"},
 	{"flops device_flops tflops", "", "device.flops=15T"},
 	{"gpu cuda accelerator", "training uses the CPU; the virtual cluster has devices by name", "device=v100 timing=resnet50"},
-	{"jitter noise", "", "device.jitter=0.1"},
+	{"jitter noise", "", "device.law=lognormal(sigma=0.1)"},
 	{"straggler stragglers slow", "", "device.slow=1x10"},
 	{"random_seed manual_seed random_state rng_seed seeds", "", "seed=1,2,3"},
 	{"amp fp16 bf16 dtype mixed_precision half", "", "precision=bfloat16"},

@@ -47,6 +47,7 @@ var options = map[string]func(text, option, value string) (string, error){
 	"outer":          option(sgd.Optimizers),
 	"placement":      option(ps.Placements),
 	"device.law":     option(timing.Laws),
+	constantsKey:     option(Ideal),
 }
 
 // SetPath is Set for a key, or for an option inside the spec text of one:
