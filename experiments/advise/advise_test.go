@@ -170,8 +170,8 @@ func TestDoubts(t *testing.T) {
 	for cluster, want := range map[string]string{
 		"constants.colocate=true,device.die=1@2s": "Not in the prediction: device.die=1@2s, constants.colocate=true.",
 		"constants.model=fifo":                    "Not in the prediction: constants.model=fifo.",
-		"device.law=pareto":                     "varies by",
-		"jitter=0.03":                           "",
+		"device.law=pareto":                       "varies by",
+		"jitter=0.03":                             "",
 	} {
 		doubts, err := question(t, "resnet50", "nodes=8,device=v100,"+cluster).Doubts()
 		if got := strings.Join(doubts, " "); err != nil || !strings.Contains(got, want) || (want == "") != (got == "") {
@@ -390,8 +390,8 @@ func TestPasses(t *testing.T) {
 		"device.slow=1x3+2x2":       {3, 0},
 		"jitter=0.1":                {math.Exp(0.1*1.766 - 0.005), 0.05}, // 1.766: the largest of 16 normal values
 		"device.law=exponential":    {3.381, 0.375},                      // harmonic numbers: 1 + 1/2 + … + 1/16; from 1/9 on
-		"constants.input=1e9":          {1, 0},
-		"constants.overhead=0.5":       {1.5, 0},
+		"constants.input=1e9":       {1, 0},
+		"constants.overhead=0.5":    {1.5, 0},
 		"device.law=uniform":        {1 + 0.5*15.0/17, 0.037},
 		"device.slow=16x2,batch=32": {1, 0},
 	} {

@@ -164,7 +164,7 @@ func TestClusterThatIsKnown(t *testing.T) {
 		t.Errorf("what is kept: %v, %v", again.DeviceFLOPS, err)
 	}
 	for text, want := range map[string]string{
-		"keys: {network.nonsense: {times: 2}}":                     `unknown key "network.nonsense"`,
+		"keys: {network.nonsense: {times: 2}}":                     `line 1: unknown key "network.nonsense"`,
 		"keys:\n  constants.share: {value: 0.5, times: 0.5}":       `line 2: key "constants.share": want times of at least 1`,
 		"keys: {constants.share: {value: 0.5, times: 2, plus: 1}}": "or plus of more than 0",
 		"keys: {constants.share: {}}":                              "want a value, times or plus",
@@ -173,7 +173,7 @@ func TestClusterThatIsKnown(t *testing.T) {
 		"keys: {constants.share: }":                                "want a value, or a mapping",
 		"keys: [constants.share]":                                  "want a mapping of keys to values",
 		"keys:\n  constants.share: 1\n  constants.share: 0.5":      `line 3: key "constants.share" is given twice`,
-		"keys: {constants.share: 7}":                               "want at most 1",
+		"keys: {constants.share: 7}":                               `line 1: key "constants.share": ideal: option "share": want at most 1`,
 		"keys: {constants.shar: 0.7}":                              `unknown key "constants.shar"; did you mean "constants.share"?`,
 		"keys: {device.law.sigma: -1}":                             "want 0 to 3",
 		"keys: {transport: smoke}":                                 `there is no transport called "smoke"`,

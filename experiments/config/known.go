@@ -31,7 +31,7 @@ func knownOf(cl *hardware.Sheet) (*knowledge, error) {
 	}
 	for _, p := range cl.Spread() {
 		if _, ok := findSetting(p.Key); !ok {
-			return nil, UnknownKey(p.Key)
+			return nil, fmt.Errorf("line %d: %w", p.Line, UnknownKey(p.Key))
 		}
 		k.values[p.Key] = as.Get(p.Key)
 	}

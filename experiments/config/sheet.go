@@ -39,7 +39,7 @@ func (c *Config) apply(s *hardware.Sheet) error {
 				c.DeviceLaw = "constant"
 			}
 			if err := c.Set(p.Key, p.Value); err != nil {
-				return err
+				return fmt.Errorf("line %d: %w", p.Line, err)
 			}
 		}
 	}

@@ -90,6 +90,7 @@ type Rate struct {
 // Parameter is a key of a configuration, exact or known up to a spread.
 type Parameter struct {
 	Key   string `yaml:"-"`
+	Line  int    `yaml:"-"`               // of the file
 	Value string `yaml:"value,omitempty"` // the middle, with its unit; "": whatever the configuration says
 	// Times is the factor of one standard deviation of the logarithm, at least 1; Plus
 	// is a standard deviation in the key's own unit. At most one of the two is given.
@@ -121,12 +122,12 @@ func (k *Keys) UnmarshalYAML(n *yaml.Node) error {
 		return fmt.Errorf("line %d: keys: want a mapping of keys to values, such as network.bandwidth: 10Gbps", n.Line)
 	}
 	for i := 0; i+1 < len(n.Content); i += 2 {
-		p := Parameter{Key: n.Content[i].Value}
+		p := Parameter{Key: n.Content[i].Value, Line: n.Content[i].Line}
 		if err := p.read(n.Content[i+1]); err != nil {
-			return fmt.Errorf("line %d: key %q: %w", n.Content[i].Line, p.Key, err)
+			return fmt.Errorf("line %d: key %q: %w", p.Line, p.Key, err)
 		}
 		if slices.ContainsFunc(*k, func(o Parameter) bool { return o.Key == p.Key }) {
-			return fmt.Errorf("line %d: key %q is given twice", n.Content[i].Line, p.Key)
+			return fmt.Errorf("line %d: key %q is given twice", p.Line, p.Key)
 		}
 		*k = append(*k, p)
 	}
@@ -292,9 +293,9 @@ func (s *Sheet) check(kind string) error {
 		case dotted && slices.Contains([]string{"constants", "device", "network"}, of):
 		case kind == Cluster && p.Key != Cluster && slices.Contains(Kinds(), p.Key):
 		case kind == Cluster:
-			return fmt.Errorf("key %q is not of a cluster: want device, transport, node, device.*, network.* and constants.*", p.Key)
+			return fmt.Errorf("line %d: key %q is not of a cluster: want device, transport, node, device.*, network.* and constants.*", p.Line, p.Key)
 		default:
-			return fmt.Errorf("key %q is not of a %s: want device.*, network.* and constants.*", p.Key, kind)
+			return fmt.Errorf("line %d: key %q is not of a %s: want device.*, network.* and constants.*", p.Line, p.Key, kind)
 		}
 	}
 	return nil
