@@ -114,7 +114,7 @@ func TestRunsThatLearnTheSameAreTrainedOnce(t *testing.T) {
 		priced int
 	}{
 		"network":   {[]string{"network.bandwidth=10Mbps,100Mbps,1Gbps"}, 2},
-		"both":      {[]string{"network.bandwidth=10Mbps,1Gbps", "device.law=constant,0.2", "codec=raw,topk(keep=0.1)"}, 6},
+		"both":      {[]string{"network.bandwidth=10Mbps,1Gbps", "device.law=constant,lognormal(sigma=0.2)", "codec=raw,topk(keep=0.1)"}, 6},
 		"seeds":     {[]string{"seed=1,2"}, 0},
 		"asp":       {[]string{"policy=asp", "network.bandwidth=10Mbps,1Gbps"}, 0},
 		"deaths":    {[]string{"device.die=none,1@1h"}, 0},

@@ -23,7 +23,7 @@ func (e *env) helpMeasured(kind, name string) {
 		return
 	}
 	if kind == hardware.Cluster {
-		fmt.Fprintf(e.out, "  gradlab advise --model resnet50 --cluster '%s,nodes=8'\n", s.Name)
+		fmt.Fprintf(e.out, "  gradlab advise timing=resnet50 workers=64 cluster=%s\n", s.Name)
 	}
 	if len(s.Rates) > 0 {
 		fmt.Fprintln(e.out, "\nRates, samples a second, forward and backward:")
