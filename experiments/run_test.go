@@ -1,6 +1,7 @@
 package experiments
 
 import (
+	"bytes"
 	"context"
 	"encoding/json"
 	"errors"
@@ -72,6 +73,24 @@ func TestShowElsewhere(t *testing.T) {
 	}
 	if _, err := ReadRecord(t.TempDir()); err == nil || !strings.Contains(err.Error(), "no run folder") {
 		t.Errorf("%v", err)
+	}
+}
+
+// What is shown of a run names the constants that it was timed by, each by itself.
+func TestShowNamesConstants(t *testing.T) {
+	t.Parallel()
+	rec, err := ReadRecord(mustExecute(t, "constants.share=0.5", "constants.stream=1Gbps", "constants.overlap=1").Folder)
+	if err != nil {
+		t.Fatal(err)
+	}
+	var b bytes.Buffer
+	if err := rec.Write(&b); err != nil {
+		t.Fatal(err)
+	}
+	for line, want := range map[string]bool{"constants.share      0.5\n": true, "constants.stream     125MB/s\n": true, "constants.overlap": false, "constants.step": false} {
+		if strings.Contains(b.String(), line) != want {
+			t.Errorf("%q: want %v in\n%s", line, want, b.String())
+		}
 	}
 }
 
