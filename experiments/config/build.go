@@ -51,7 +51,8 @@ func known(kind string) func(text string) (string, error) {
 		switch {
 		case text == "none" || slices.Contains(names, text):
 		case hardware.IsFile(text):
-			return text, fmt.Errorf("want none or a known name, not %q; a file of yours is given as cluster=%s, whatever it says", text, text)
+			_, err := hardware.Load(kind, text)
+			return text, err
 		default:
 			return text, fmt.Errorf("want none or a known name, not %q; %s", text, registry.Suggest(text, names))
 		}

@@ -29,6 +29,12 @@ func TestSheetsIncludeSheets(t *testing.T) {
 	if err := os.WriteFile(file, []byte("keys: {network.bandwidth: 1Gbps}\n"), 0o644); err != nil {
 		t.Fatal(err)
 	}
+	for _, kind := range []string{"transport", "node", "device"} {
+		other := Default()
+		if err := other.Set(kind, file); err == nil || !strings.Contains(err.Error(), "a sheet of yours is given as cluster="+file) {
+			t.Errorf("a file as %s: %v", kind, err)
+		}
+	}
 	back, unknown, err := ParseConfig(c.YAML()) // the file says something else now
 	if err != nil || len(unknown) > 0 || back.Hash() != c.Hash() || back.Constants != c.Constants {
 		t.Errorf("what is kept: %v, %v, %+v", err, unknown, back.Constants)

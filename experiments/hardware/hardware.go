@@ -240,6 +240,9 @@ func IsFile(name string) bool {
 // written as those that are known.
 func Load(kind, name string) (*Sheet, error) {
 	s := &Sheet{Name: name}
+	if kind != Cluster && IsFile(name) {
+		return nil, fmt.Errorf("want the name of a known %s, not %q; a sheet of yours is given as cluster=%s, whatever it describes", kind, name, name)
+	}
 	if kind == Cluster && IsFile(name) {
 		b, err := regular.ReadText(name, regular.Text)
 		if err != nil {
