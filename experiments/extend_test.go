@@ -29,7 +29,7 @@ func TestExtended(t *testing.T) {
 			continue
 		}
 		for _, every := range []int{0, 12} {
-			over := append(append([]string{}, way...), fmt.Sprint("checkpoint_every=", every), "device.jitter=0.3", "epochs=0", "eval_every=7", "target=0.2")
+			over := append(append([]string{}, way...), fmt.Sprint("checkpoint_every=", every), "device.law=lognormal(sigma=0.3)", "epochs=0", "eval_every=7", "target=0.2")
 			short, long := "steps=40", "steps=75"
 			if strings.Contains(way[0], "sandblaster") {
 				short, long = "steps=15", "steps=24" // a step is a pass over the data

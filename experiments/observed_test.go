@@ -14,19 +14,19 @@ import (
 // on the order of events.
 var ways = map[string][]string{
 	"server":      {"mode=server", "policy=bsp"},
-	"asp":         {"mode=server", "policy=asp", "servers=2", "device.jitter=0.3"},
-	"softsync":    {"mode=server", "policy=softsync(n=2)", "device.jitter=0.3", "corrector=dcasgd"},
-	"overlap":     {"mode=server", "policy=asp", "overlap=true", "device.jitter=0.3"},
-	"rudra":       {"mode=rudra(tree=2)", "policy=softsync(n=2)", "device.jitter=0.3"},
+	"asp":         {"mode=server", "policy=asp", "servers=2", "device.law=lognormal(sigma=0.3)"},
+	"softsync":    {"mode=server", "policy=softsync(n=2)", "device.law=lognormal(sigma=0.3)", "corrector=dcasgd"},
+	"overlap":     {"mode=server", "policy=asp", "overlap=true", "device.law=lognormal(sigma=0.3)"},
+	"rudra":       {"mode=rudra(tree=2)", "policy=softsync(n=2)", "device.law=lognormal(sigma=0.3)"},
 	"reduce":      {"mode=reduce", "codec=feedback(topk(keep=0.1))"},
 	"cycle":       {"mode=reduce", "overlap=true", "cycle=1ms"},
 	"localsgd":    {"mode=localsgd(h=3)"},
-	"downpour":    {"mode=downpour(n_push=2)", "policy=asp", "device.jitter=0.3"},
-	"easgd":       {"mode=easgd(tau=2)", "policy=asp", "device.jitter=0.3"},
+	"downpour":    {"mode=downpour(n_push=2)", "policy=asp", "device.law=lognormal(sigma=0.3)"},
+	"easgd":       {"mode=easgd(tau=2)", "policy=asp", "device.law=lognormal(sigma=0.3)"},
 	"sandblaster": {"mode=sandblaster", "steps=4"},
 	"sgp":         {"mode=sgp", "graph=one_peer"},
-	"adpsgd":      {"mode=adpsgd", "device.jitter=0.3"},
-	"agp":         {"mode=agp", "graph=one_peer", "device.jitter=0.3"},
+	"adpsgd":      {"mode=adpsgd", "device.law=lognormal(sigma=0.3)"},
+	"agp":         {"mode=agp", "graph=one_peer", "device.law=lognormal(sigma=0.3)"},
 }
 
 // Runs that differ in an observed key alone have the same bits, bytes and virtual

@@ -16,7 +16,7 @@ import (
 )
 
 // elsewhere are keys of another network and other devices.
-var elsewhere = []string{"network.bandwidth=20Mbps", "network.latency=3ms", "network.colocate=true", "device.flops=2e8", "device.jitter=0.3", "device.law=gamma(cv=0.5)", "device.slow=1x3", "device.codec=50MB/s"}
+var elsewhere = []string{"network.bandwidth=20Mbps", "network.latency=3ms", "constants.colocate=true", "device.flops=2e8", "device.law=lognormal(sigma=0.3)", "device.law=gamma(cv=0.5)", "device.slow=1x3", "device.codec=50MB/s"}
 
 // record is what a run leaves of itself but for where it lies, how long this
 // machine took, and how long the reports are that nobody pays for.
@@ -114,7 +114,7 @@ func TestRunsThatLearnTheSameAreTrainedOnce(t *testing.T) {
 		priced int
 	}{
 		"network":   {[]string{"network.bandwidth=10Mbps,100Mbps,1Gbps"}, 2},
-		"both":      {[]string{"network.bandwidth=10Mbps,1Gbps", "device.jitter=0,0.2", "codec=raw,topk(keep=0.1)"}, 6},
+		"both":      {[]string{"network.bandwidth=10Mbps,1Gbps", "device.law=constant,lognormal(sigma=0.2)", "codec=raw,topk(keep=0.1)"}, 6},
 		"seeds":     {[]string{"seed=1,2"}, 0},
 		"asp":       {[]string{"policy=asp", "network.bandwidth=10Mbps,1Gbps"}, 0},
 		"deaths":    {[]string{"faults=none,kill(w1,at=1h)"}, 0},

@@ -54,7 +54,7 @@ func everyWay(t *testing.T) (ways [][]string) {
 		{"mode=easgd(tau=4)", "policy=asp", "optimizer=sgd"}, {"mode=rudra(tree=2,threads=true)", "policy=asp"}, {"mode=rudra(tree=2)", "policy=softsync(n=2)", "codec=feedback(topk(keep=0.1))"},
 		{"policy=asp", "down_codec=topk(keep=0.2)", "codec=feedback(sign)", "servers=2"}, {"policy=ssp", "observe=gap", "servers=2"},
 		{"mode=downpour(n_fetch=3,n_push=2)", "policy=asp", "overlap=true"}, {"mode=localsgd(h=4)", "codec=feedback(topk(keep=0.2))"}, {"mode=sandblaster(portions=6)"},
-		{"down_codec=fp16"}, {"mode=server", "down_codec=topk(keep=0.2)", "codec=qsgd"}, {"policy=asp", "device.apply=10MB/s", "device.codec=50MB/s"},
+		{"down_codec=fp16"}, {"mode=server", "down_codec=topk(keep=0.2)", "codec=qsgd"}, {"policy=asp", "constants.apply=10MB/s", "device.codec=50MB/s"},
 	} {
 		add(over...)
 	}
@@ -102,7 +102,7 @@ func TestStopsChangeNothing(t *testing.T) {
 			continue
 		}
 		for _, every := range []int{0, 12} {
-			over := append(append([]string{}, way...), fmt.Sprint("checkpoint_every=", every), "device.jitter=0.3", "epochs=0", "target=0.2")
+			over := append(append([]string{}, way...), fmt.Sprint("checkpoint_every=", every), "device.law=lognormal(sigma=0.3)", "epochs=0", "target=0.2")
 			if strings.Contains(way[0], "sandblaster") {
 				over = append(over, "steps=30", "eval_every=7") // a step is a pass over the data
 			} else {
@@ -149,7 +149,7 @@ func TestCheckpointsInTime(t *testing.T) {
 		if !patience.Long && i%8 != 0 {
 			continue
 		}
-		over := append(append([]string{}, way...), "device.jitter=0.3", "epochs=0", "target=0.2", "steps=40", "eval_every=7")
+		over := append(append([]string{}, way...), "device.law=lognormal(sigma=0.3)", "epochs=0", "target=0.2", "steps=40", "eval_every=7")
 		if strings.Contains(way[0], "sandblaster") {
 			continue // it comes to rest at marks only
 		}

@@ -1,6 +1,7 @@
 package experiments
 
 import (
+	"bytes"
 	"context"
 	"encoding/json"
 	"errors"
@@ -75,6 +76,24 @@ func TestShowElsewhere(t *testing.T) {
 	}
 }
 
+// What is shown of a run names the constants that it was timed by, each by itself.
+func TestShowNamesConstants(t *testing.T) {
+	t.Parallel()
+	rec, err := ReadRecord(mustExecute(t, "constants.share=0.5", "constants.stream=1Gbps", "constants.overlap=1").Folder)
+	if err != nil {
+		t.Fatal(err)
+	}
+	var b bytes.Buffer
+	if err := rec.Write(&b); err != nil {
+		t.Fatal(err)
+	}
+	for line, want := range map[string]bool{"constants.share      0.5\n": true, "constants.stream     125MB/s\n": true, "constants.overlap": false, "constants.step": false} {
+		if strings.Contains(b.String(), line) != want {
+			t.Errorf("%q: want %v in\n%s", line, want, b.String())
+		}
+	}
+}
+
 // Resuming a run that is done gives its result and makes nothing anew.
 func TestResumeOfAFinishedRun(t *testing.T) {
 	t.Parallel()
@@ -143,7 +162,7 @@ func TestResumeIsBitEqual(t *testing.T) {
 		{"mode=rudra(tree=2)", "policy=softsync(n=2)", "checkpoint_every=4", "codec=feedback(topk(keep=0.1))"},
 	} {
 		t.Run(strings.Join(over, " "), func(t *testing.T) {
-			over := append(over, "steps=60", "device.jitter=0.2")
+			over := append(over, "steps=60", "device.law=lognormal(sigma=0.2)")
 			whole := mustExecute(t, over...)
 			run := mustRuns(t, small, over...)[0]
 			dir := t.TempDir()
@@ -269,7 +288,7 @@ func TestSimRepeats(t *testing.T) {
 		if i > 1 && !patience.Long {
 			break
 		}
-		over := append(over, "device.jitter=0.3", "workers=5", "steps=60")
+		over := append(over, "device.law=lognormal(sigma=0.3)", "workers=5", "steps=60")
 		var results []*Result
 		for _, n := range []int{1, 2} {
 			before := runtime.GOMAXPROCS(n)

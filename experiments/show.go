@@ -105,7 +105,7 @@ func (rec *Record) Write(w io.Writer) error {
 	}
 	def := config.Default()
 	fmt.Fprintln(w, "\nconfiguration (what differs from the defaults)")
-	for _, k := range config.Keys() {
+	for _, k := range config.Settings() {
 		if v := fmt.Sprint(rec.Config[k.Name]); rec.Config[k.Name] != nil && v != def.Get(k.Name) {
 			if c := def; c.Set(k.Name, v) == nil {
 				v = c.Show(k.Name)

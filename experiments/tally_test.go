@@ -74,7 +74,7 @@ func TestRawBytesDoNotDependOnTheCodec(t *testing.T) {
 // those of the result.
 func TestProgressCountsAllServers(t *testing.T) {
 	t.Parallel()
-	for _, keys := range [][]string{{"policy=bsp"}, {"policy=asp", "device.jitter=0.5"}} {
+	for _, keys := range [][]string{{"policy=bsp"}, {"policy=asp", "device.law=lognormal(sigma=0.5)"}} {
 		r := mustExecute(t, append(keys, "mode=server", "servers=3", "codec=qsgd(bits=4)", "steps=40")...)
 		b, err := os.ReadFile(filepath.Join(r.Folder, "metrics.jsonl"))
 		if err != nil {

@@ -24,7 +24,7 @@ func TestUntilTarget(t *testing.T) {
 			continue
 		}
 		for _, every := range []int{0, 12} {
-			over := append(append([]string{}, way...), fmt.Sprint("checkpoint_every=", every), "device.jitter=0.3", "epochs=0", "eval_every=7")
+			over := append(append([]string{}, way...), fmt.Sprint("checkpoint_every=", every), "device.law=lognormal(sigma=0.3)", "epochs=0", "eval_every=7")
 			if strings.Contains(way[0], "sandblaster") {
 				over = append(over, "steps=30") // a step is a pass over the data
 			} else {
@@ -139,7 +139,7 @@ func TestUntilATargetOutOfReach(t *testing.T) {
 // target all the same.
 func TestUntilTargetOverAStop(t *testing.T) {
 	t.Parallel()
-	for _, way := range [][]string{{"mode=reduce"}, {"policy=asp", "device.jitter=0.3"}, {"mode=adpsgd", "checkpoint_every=5"}} {
+	for _, way := range [][]string{{"mode=reduce"}, {"policy=asp", "device.law=lognormal(sigma=0.3)"}, {"mode=adpsgd", "checkpoint_every=5"}} {
 		over := append(append([]string{}, way...), "steps=80", "eval_every=10", "target=0.2", "until=target", "epochs=0", "schedule=constant(lr=0.02)")
 		want := mustExecute(t, over...)
 		if want.Ended != "target" || want.Steps < 20 {

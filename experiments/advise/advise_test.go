@@ -17,9 +17,9 @@ import (
 	"github.com/gradlab/gradlab/internal/patience"
 )
 
-func question(t *testing.T, model, cluster string) *Question {
+func question(t *testing.T, model, keys string) *Question {
 	t.Helper()
-	q, err := Ask(model, cluster)
+	q, err := Ask(append([]string{"timing=" + model}, strings.Fields(keys)...))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -37,49 +37,65 @@ func options(t *testing.T, q *Question) []*Option {
 
 func TestAsk(t *testing.T) {
 	t.Parallel()
-	q := question(t, "resnet50", "nodes=4, per_node=2, nic=10Gbps, latency=30us, device=V100, network.rack=2, batch=32")
+	q := question(t, "resnet50", "workers=8 network.per_host=2 network.bandwidth=10Gbps network.latency=30us device=v100 network.rack=2 batch=32 codec=bf16,raw,qsgd(bits=4) topology=ring,tree target=0.9")
 	c := q.Base
 	if c.Workers != 8 || c.NetworkPerHost != 2 || c.NetworkBandwidth != 1.25e9 || c.NetworkLatency != "30µs" || c.Device != "v100" || c.NetworkRack != 2 || c.Batch != 32 {
 		t.Errorf("%+v", c)
 	}
+	if q.Nodes != 4 || q.Modes || fmt.Sprint(q.Codecs, q.Topologies) != "[raw bf16 qsgd(bits=4)] [ring tree]" || q.Target != 0.9 || c.Target != 0 {
+		t.Errorf("%d nodes, modes %v, %v, %v, target %v", q.Nodes, q.Modes, q.Codecs, q.Topologies, q.Target)
+	}
 	// What is said beside a transport counts, before it or behind.
-	for cluster, want := range map[string]float64{"nodes=4": 0.63, "nodes=4,transport=none": 1, "nodes=4,network.share=0.5,transport=mpi-tcp": 0.5, "transport=mpi-tcp,nodes=4": 0.97} {
-		if c := question(t, "resnet50", cluster).Base; c.NetworkShare != want {
-			t.Errorf("%s: share %v, want %v", cluster, c.NetworkShare, want)
+	for keys, want := range map[string]float64{"workers=4": 0.63, "workers=4 transport=none": 1, "workers=4 constants.share=0.5 transport=mpi-tcp": 0.5, "transport=mpi-tcp workers=4": 0.97} {
+		if c := question(t, "resnet50", keys).Base; c.Constants.Share != want {
+			t.Errorf("%s: share %v, want %v", keys, c.Constants.Share, want)
+		}
+	}
+	for keys, want := range map[string]string{"workers=4": "none", "workers=4 network.per_host=2": "unknown", "workers=4 node=nvlink-v100": "nvlink-v100", "workers=8 cluster=big-basin": "none"} {
+		if c := question(t, "resnet50", keys).Base; c.Node != want {
+			t.Errorf("%s: node %s, want %s", keys, c.Node, want)
 		}
 	}
 	// Keys are those of a cluster and how well it knows them; others change them.
 	mine := filepath.Join(t.TempDir(), "mine.yaml")
-	if err := os.WriteFile(mine, []byte("keys: {network.bandwidth: 1e9, network.latency: 7us}\nspread:\n  - {key: network.bandwidth, times: 1.01}\n"), 0o600); err != nil {
+	if err := os.WriteFile(mine, []byte("keys: {network.bandwidth: {value: 1e9, times: 1.01}, network.latency: 7us}\n"), 0o600); err != nil {
 		t.Fatal(err)
 	}
-	for cluster, want := range map[string]string{
-		"big-basin,nodes=2": "16 none 5e+09 15µs", "nodes=2,nic=10Gbps,cluster=big-basin": "16 none 1.25e+09 15µs", "big-basin,nodes=2,transport=mpi-tcp": "16 mpi-tcp 5e+09 15µs",
-		mine + ",nodes=3": "3 none 1e+09 7µs",
+	for keys, want := range map[string]string{
+		"cluster=big-basin workers=16": "16 none 5e+09 15µs", "workers=16 network.bandwidth=10Gbps cluster=big-basin": "16 none 1.25e+09 15µs", "cluster=big-basin workers=16 transport=mpi-tcp": "16 mpi-tcp 5e+09 15µs",
+		"cluster=" + mine + " workers=3": "3 none 1e+09 7µs",
 	} {
-		q := question(t, "resnet50", cluster)
+		q := question(t, "resnet50", keys)
 		c := q.Base
 		if got := fmt.Sprintf("%d %s %v %s", c.Workers, c.Transport, c.NetworkBandwidth, c.NetworkLatency); got != want || q.Cluster == "" {
-			t.Errorf("%s: %s; want %s", cluster, got, want)
+			t.Errorf("%s: %s; want %s", keys, got, want)
 		}
 	}
-	for cluster, want := range map[string]string{
-		"nodes=4,cluster=big-basin,big-basin": "twice", "nodes=4,big-bassin": "list clusters", "nodes=4,./none.yaml": "none.yaml",
-		"nodes=4,transport=mpi": `no transport called "mpi"`,
-		"nic=10Gbps":            "how many nodes",
-		"nodes=1":               "nobody to talk to",
-		"nodes=4,nik=1Gbps":     `did you mean "nic"`,
-		"nodes=4,device=v1000":  `did you mean "v100"`,
-		"nodes=4,nic=fast":      "bits per second",
-		"nodes=4,nodes=5":       "twice",
-		"4":                     "name=value",
-		"nodes=many":            "want 1 to 4096",
+	for keys, want := range map[string]string{
+		"workers=4 cluster=big-basin cluster=minsky": "given twice", "workers=4 cluster=big-bassin": `did you mean "big-basin"`, "workers=4 cluster=./none.yaml": "none.yaml",
+		"workers=4 transport=mpi":                  `no transport called "mpi"`,
+		"network.bandwidth=10Gbps":                 "how many devices",
+		"workers=1":                                "nobody to talk to",
+		"workers=4 network.bandwith=1Gbps":         `did you mean "network.bandwidth"`,
+		"workers=4 device=v1000":                   `did you mean "v100"`,
+		"workers=4 network.bandwidth=fast":         "bits per second",
+		"workers=4 network.bandwidth=1Gbps,10Gbps": "2 clusters at once",
+		"workers=4 workers=5":                      "given twice",
+		"4":                                        "is not key=value",
+		"workers=many":                             "want a whole number",
+		"workers=10 cluster=big-basin":             "want a multiple",
+		"workers=5000":                             "want at most 4096",
+		"workers=4 model=resnet50":                 "is timing=resnet50",
+		"workers=4 seed=3":                         "predictions do not follow it; there are timing, workers",
+		"workers=4 codec=":                         `key "codec"`,
+		"workers=4 target=loss<=1.9":               "an accuracy, not a loss",
+		"workers=4 nodes=3":                        `unknown key "nodes"`,
 	} {
-		if _, err := Ask("resnet50", cluster); err == nil || !strings.Contains(err.Error(), want) {
-			t.Errorf("%s: %v", cluster, err)
+		if _, err := Ask(append([]string{"timing=resnet50"}, strings.Fields(keys)...)); err == nil || !strings.Contains(err.Error(), want) {
+			t.Errorf("%s: %v, want %q", keys, err, want)
 		}
 	}
-	if _, err := Ask("resnet5", "nodes=4"); err == nil || !strings.Contains(err.Error(), "resnet50") {
+	if _, err := Ask([]string{"timing=resnet5", "workers=4"}); err == nil || !strings.Contains(err.Error(), "resnet50") {
 		t.Error(err)
 	}
 }
@@ -88,7 +104,7 @@ func TestAsk(t *testing.T) {
 // a faster network never makes it longer.
 func TestPricesAreBounded(t *testing.T) {
 	t.Parallel()
-	slow, fast := question(t, "resnet50", "nodes=8,nic=1Gbps,device=5T"), question(t, "resnet50", "nodes=8,nic=100Gbps,device=5T")
+	slow, fast := question(t, "resnet50", "workers=8 network.bandwidth=1Gbps device.flops=5T"), question(t, "resnet50", "workers=8 network.bandwidth=100Gbps device.flops=5T")
 	compute := 6 * slow.Profile.ForwardMACs() * 64 / 5e12
 	at := map[string]float64{}
 	for _, o := range options(t, fast) {
@@ -110,7 +126,7 @@ func TestPricesAreBounded(t *testing.T) {
 // The virtual cluster agrees, on a small network of every kind of option.
 func TestPredictionsAreThoseOfTheVirtualCluster(t *testing.T) {
 	t.Parallel()
-	q := question(t, "mnistcnn", "nodes=4,nic=1Gbps,latency=50us,device=1T")
+	q := question(t, "mnistcnn", "workers=4 network.bandwidth=1Gbps network.latency=50us device.flops=1T")
 	speeds, err := coding.StatedTable("stated", map[string]coding.Stated{"qsgd(bits=4)": {Encode: 1e9, Decode: 4e9}, "feedback(powersgd(rank=4))": {Encode: 1e9, Decode: 1e9}})
 	if err != nil {
 		t.Fatal(err)
@@ -134,10 +150,10 @@ func TestPredictionsFollowTheDescription(t *testing.T) {
 	t.Parallel()
 	asked, outside := 0, []string{}
 	for _, cluster := range patience.Few(3, []string{
-		"nodes=8,device.slow=1x10", "nodes=8,device.spread=0.5", "nodes=8,network.stream=100MB/s", "nodes=8,message=500us",
-		"nodes=4,device.input=200", "nodes=2,per_node=2,device.input=200", "nodes=8,device.codec=1GB/s,device.apply=2GB/s",
+		"workers=8 device.slow=1x10", "workers=8 device.slow=lognormal(sigma=0.5)", "workers=8 constants.stream=100MB/s", "workers=8 constants.message=500us",
+		"workers=4 constants.input=200", "workers=4 network.per_host=2 constants.input=200", "workers=8 device.codec=1GB/s constants.apply=2GB/s",
 	}) {
-		q := question(t, "resnet50", "device=v100,nic=10Gbps,"+cluster)
+		q := question(t, "resnet50", "device=v100 network.bandwidth=10Gbps "+cluster)
 		q.Codecs, q.Topologies, q.Buckets, q.Servers = []string{"raw"}, []string{"ring", "halving"}, []int{0, 25 << 20}, []int{1, q.Nodes}
 		if strings.Contains(cluster, "transport") { // gathers have limits of their own
 			q.Codecs, q.Base.DeviceCodec = append(q.Codecs, "qsgd(bits=4)"), "free"
@@ -168,12 +184,12 @@ func TestPredictionsFollowTheDescription(t *testing.T) {
 func TestDoubts(t *testing.T) {
 	t.Parallel()
 	for cluster, want := range map[string]string{
-		"network.colocate=true": "Not in the prediction: network.colocate=true.",
-		"network.model=fifo":    "Not in the prediction: network.model=fifo.",
-		"device.law=pareto":     "varies by",
-		"jitter=0.03":           "",
+		"constants.colocate=true":          "Not in the prediction: constants.colocate=true.",
+		"constants.model=fifo":             "Not in the prediction: constants.model=fifo.",
+		"device.law=pareto":                "varies by",
+		"device.law=lognormal(sigma=0.03)": "",
 	} {
-		doubts, err := question(t, "resnet50", "nodes=8,device=v100,"+cluster).Doubts()
+		doubts, err := question(t, "resnet50", "workers=8 device=v100 "+cluster).Doubts()
 		if got := strings.Join(doubts, " "); err != nil || !strings.Contains(got, want) || (want == "") != (got == "") {
 			t.Errorf("%s: %q, want %q; %v", cluster, got, want, err)
 		}
@@ -183,13 +199,13 @@ func TestDoubts(t *testing.T) {
 // Speeds of codecs that the description states stay.
 func TestStatedCodecSpeedsStay(t *testing.T) {
 	t.Parallel()
-	q := question(t, "resnet50", "nodes=4,device=v100,device.codec=1GB/s,device.apply=2GB/s")
+	q := question(t, "resnet50", "workers=4 device=v100 device.codec=1GB/s constants.apply=2GB/s")
 	for _, c := range q.configs("bf16") {
-		if c.DeviceCodec != "1GB/s" || c.DeviceApply != 2e9 {
-			t.Errorf("%s, %d servers: codec %v, apply %v", c.Mode, c.Servers, c.DeviceCodec, c.DeviceApply)
+		if c.DeviceCodec != "1GB/s" || c.Constants.Apply != 2e9 {
+			t.Errorf("%s, %d servers: codec %v, apply %v", c.Mode, c.Servers, c.DeviceCodec, c.Constants.Apply)
 		}
 	}
-	for _, c := range question(t, "resnet50", "nodes=4,device=v100,device.codec=1GB/s").configs("raw") {
+	for _, c := range question(t, "resnet50", "workers=4 device=v100 device.codec=1GB/s").configs("raw") {
 		if c.DeviceCodec != "1GB/s" {
 			t.Errorf("%s: codec %v", c.Mode, c.DeviceCodec)
 		}
@@ -249,7 +265,7 @@ func TestVerdicts(t *testing.T) {
 func TestAnswer(t *testing.T) {
 	t.Parallel()
 	ask := func(cluster string, codec string, updates, spread float64, draws int) Verdict {
-		q := question(t, "resnet50", "nodes=8,latency=50us,device=v100,"+cluster)
+		q := question(t, "resnet50", "workers=8 network.latency=50us device=v100 "+cluster)
 		q.Modes, q.Codecs = false, []string{"raw", codec}
 		q.Topologies, q.Buckets, q.Servers = []string{"ring"}, []int{0, 4 << 20}, []int{8}
 		known := map[string]Belief{"raw": {Way: "raw", Tasks: 1}, codec: {Way: codec, Log: math.Log(updates), Spread: spread, Tasks: 3}}
@@ -260,25 +276,25 @@ func TestAnswer(t *testing.T) {
 		return v
 	}
 	const randomk = "feedback(randomk(keep=0.01))"
-	v := ask("nic=1Gbps", "bf16", 1, 0.01, 32)
+	v := ask("network.bandwidth=1Gbps", "bf16", 1, 0.01, 32)
 	if v.Choice.Way() != "bf16" || !v.Step.Covers(v.Choice.Time()) || !v.RawStep.Covers(v.Raw.Time()) || v.Step.Transport != hardware.Unknown || v.Step.Draws != 32 {
 		t.Errorf("%s, %+v, %+v", v.Choice.Way(), v.Step, v.RawStep)
 	}
-	if known := ask("nic=1Gbps,transport=nccl-rdma", "bf16", 1, 0.01, 32); known.RawStep.High/known.RawStep.Low >= v.RawStep.High/v.RawStep.Low {
+	if known := ask("network.bandwidth=1Gbps transport=nccl-rdma", "bf16", 1, 0.01, 32); known.RawStep.High/known.RawStep.Low >= v.RawStep.High/v.RawStep.Low {
 		t.Errorf("with a transport that is known %+v, without %+v", known.RawStep, v.RawStep)
 	}
-	if bands := ask("nic=1Gbps", "bf16", 1, 0.01, 0); bands.Step != nil || bands.Choice.Way() != "bf16" || bands.Least < v.Least {
+	if bands := ask("network.bandwidth=1Gbps", "bf16", 1, 0.01, 0); bands.Step != nil || bands.Choice.Way() != "bf16" || bands.Least < v.Least {
 		t.Errorf("no draws: %+v, sooner from %v, with draws from %v", bands.Step, bands.Least, v.Least)
 	}
 	// Longer by Room the choice arrives when Raw does.
 	if v.Choice.Step, v.Choice.Simulated = v.Choice.Time()+v.Room, math.NaN(); math.Abs(v.Against(v.Choice, map[string]Belief{})-1) > 1e-9 {
 		t.Errorf("with %v s more it arrives at %v", v.Room, v.Against(v.Choice, map[string]Belief{}))
 	}
-	if raw := ask("nic=100Gbps", "bf16", 1, 0.01, 8); raw.Choice != raw.Raw || raw.Room != 0 || raw.Step == nil || *raw.Step != *raw.RawStep {
+	if raw := ask("network.bandwidth=100Gbps", "bf16", 1, 0.01, 8); raw.Choice != raw.Raw || raw.Room != 0 || raw.Step == nil || *raw.Step != *raw.RawStep {
 		t.Errorf("without a codec: %+v", raw)
 	}
 	// By the bands alone it is sure, by what is known of this network it is not.
-	const wide = "nic=1Gbps"
+	const wide = "network.bandwidth=1Gbps"
 	for ratio := 0.75 * ask(wide, randomk, 1, 0.01, 0).Sooner; ; ratio *= 1.05 {
 		by := ask(wide, randomk, ratio, 0.01, 0)
 		if by.Choice == by.Raw {
@@ -355,7 +371,7 @@ func TestLearned(t *testing.T) {
 	}
 	// The best optimizer of a codec is a trial; how positions are written changes bytes,
 	// not learning, and runs of one's own count beside what ships.
-	q := question(t, "resnet50", "nodes=8")
+	q := question(t, "resnet50", "workers=8")
 	own := Own(evidence)
 	if len(own) != 2 || own[0].Way != "feedback(topk(keep=0.01))" || math.Abs(own[0].Log-math.Log(4)) > 1e-9 || own[1].Log != logNever || own[0].Workers != config.Default().Workers {
 		t.Errorf("%+v", own)
@@ -379,21 +395,21 @@ func TestLearned(t *testing.T) {
 func TestPasses(t *testing.T) {
 	t.Parallel()
 	at := func(cluster string) pass {
-		p, err := newPricer(question(t, "resnet50", "transport=none,nodes=16,device=10T,"+cluster))
+		p, err := newPricer(question(t, "resnet50", "transport=none workers=16 device.flops=10T "+cluster))
 		if err != nil {
 			t.Fatal(err)
 		}
 		return p.pass
 	}
-	base := at("jitter=0")
+	base := at("device.law=constant")
 	for cluster, want := range map[string]struct{ slowest, varies float64 }{ // in units of a pass without
-		"device.slow=1x3+2x2":       {3, 0},
-		"jitter=0.1":                {math.Exp(0.1*1.766 - 0.005), 0.05}, // 1.766: the largest of 16 normal values
-		"device.law=exponential":    {3.381, 0.375},                      // harmonic numbers: 1 + 1/2 + … + 1/16; from 1/9 on
-		"device.input=1e9":          {1, 0},
-		"device.overhead=0.5":       {1.5, 0},
-		"device.law=uniform":        {1 + 0.5*15.0/17, 0.037},
-		"device.slow=16x2,batch=32": {1, 0},
+		"device.slow=1x3+2x2":             {3, 0},
+		"device.law=lognormal(sigma=0.1)": {math.Exp(0.1*1.766 - 0.005), 0.05}, // 1.766: the largest of 16 normal values
+		"device.law=exponential":          {3.381, 0.375},                      // harmonic numbers: 1 + 1/2 + … + 1/16; from 1/9 on
+		"constants.input=1e9":             {1, 0},
+		"constants.overhead=0.5":          {1.5, 0},
+		"device.law=uniform":              {1 + 0.5*15.0/17, 0.037},
+		"device.slow=16x2 batch=32":       {1, 0},
 	} {
 		got := at(cluster)
 		if math.Abs(got.slowest()/base.slowest()/want.slowest-1) > 0.02 || math.Abs(got.varies-want.varies) > 0.02 {
@@ -405,11 +421,8 @@ func TestPasses(t *testing.T) {
 // Hundreds of workers around a ring are not simulated unasked: that would take minutes.
 func TestManyFramesAreNotSimulated(t *testing.T) {
 	t.Parallel()
-	for cluster, quick := range map[string]bool{"nodes=16,nic=1Gbps,latency=50us,device=v100": true, "nodes=260,nic=1Gbps,latency=50us,device=v100": false} {
-		q, err := Ask("resnet50", cluster)
-		if err != nil {
-			t.Fatal(err)
-		}
+	for cluster, quick := range map[string]bool{"workers=16 network.bandwidth=1Gbps network.latency=50us device=v100": true, "workers=260 network.bandwidth=1Gbps network.latency=50us device=v100": false} {
+		q := question(t, "resnet50", cluster)
 		q.Codecs, q.Modes, q.Topologies, q.Servers = []string{"raw"}, false, []string{"ring"}, nil
 		options, err := q.Options(t.Context())
 		if err != nil {
@@ -437,7 +450,7 @@ func TestBeliefsDoNotDependOnAnOrder(t *testing.T) {
 	t.Parallel()
 	var first map[string]Belief
 	for range 20 {
-		q, err := Ask("resnet50", "nodes=16,nic=1Gbps,latency=50us,device=v100")
+		q, err := Ask([]string{"timing=resnet50", "workers=16", "network.bandwidth=1Gbps", "network.latency=50us", "device=v100"})
 		if err != nil {
 			t.Fatal(err)
 		}

@@ -16,7 +16,7 @@ var _ = train.Modes.Add("elsewhere", "a mode of another module", elsewhere{})
 // Modes are candidates by what they claim, with the step that the virtual cluster takes;
 // of one that nobody has trained with it is not known how it learns.
 func TestModesByClaim(t *testing.T) {
-	q, err := Ask("lenet", "nodes=4,nic=10Gbps,latency=50us,device=v100")
+	q, err := Ask([]string{"timing=lenet", "workers=4", "network.bandwidth=10Gbps", "network.latency=50us", "device=v100"})
 	if err != nil {
 		t.Fatal(err)
 	}

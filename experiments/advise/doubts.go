@@ -10,8 +10,10 @@ import (
 
 // priced are the keys of a cluster that predictions follow.
 var priced = []string{
-	"device.flops", "device.jitter", "device.law", "device.slow", "device.spread", "device.overhead", "device.step", "device.input", "device.apply", "device.codec",
-	"network.bandwidth", "network.share", "network.latency", "network.message", "network.stream", "network.overlap", "network.reduce", "network.gather", "network.call", "network.per_host", "network.inside", "network.bridge", "network.rack", "network.oversubscription",
+	"device.flops", "device.law", "device.slow", "device.codec",
+	"network.bandwidth", "network.latency", "network.per_host", "network.inside", "network.rack", "network.oversubscription",
+	"constants.share", "constants.overlap", "constants.reduce", "constants.gather", "constants.call", "constants.message", "constants.stream", "constants.bridge",
+	"constants.overhead", "constants.step", "constants.input", "constants.apply",
 }
 
 // Doubts are the reasons, a sentence each, for which predictions may be further
@@ -19,8 +21,8 @@ var priced = []string{
 func (q *Question) Doubts() ([]string, error) {
 	var out, unpriced []string
 	def := config.Default()
-	for _, k := range config.Keys() {
-		cluster := strings.HasPrefix(k.Name, "device.") || strings.HasPrefix(k.Name, "network.")
+	for _, k := range config.Settings() {
+		cluster := strings.HasPrefix(k.Name, "device.") || strings.HasPrefix(k.Name, "network.") || strings.HasPrefix(k.Name, "constants.")
 		if v := q.Base.Get(k.Name); cluster && v != def.Get(k.Name) && !slices.Contains(priced, k.Name) {
 			unpriced = append(unpriced, k.Name+"="+v)
 		}

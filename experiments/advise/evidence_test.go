@@ -110,7 +110,7 @@ func TestTenSituations(t *testing.T) {
 	})
 	for _, line := range strings.Split(table, "\n") {
 		cells := strings.Split(line, "|")
-		if len(cells) != 7 || !strings.Contains(cells[2], "nodes=") {
+		if len(cells) != 7 || !strings.Contains(cells[2], "workers=") {
 			continue
 		}
 		asked.Add(1)
@@ -148,8 +148,8 @@ func answer(t *testing.T, model, cluster string) Verdict {
 // lacks is left out. On AlexNet GRACE's would take longer than there is room for.
 func TestRatesOfADevice(t *testing.T) {
 	t.Parallel()
-	const cluster = "nodes=8,nic=10Gbps,latency=50us,device=p100,batch=128"
-	q := question(t, "alexnet", cluster+",device.codec=v100-grace")
+	const cluster = "workers=8 network.bandwidth=10Gbps network.latency=50us device=p100 batch=128"
+	q := question(t, "alexnet", cluster+" device.codec=v100-grace")
 	q.Modes = false
 	q.Topologies, q.Buckets, q.Servers = []string{"ring"}, []int{0, 4 << 20}, []int{8}
 	found := options(t, q)
@@ -167,7 +167,7 @@ func TestRatesOfADevice(t *testing.T) {
 	if err := os.WriteFile(file, []byte(text), 0o644); err != nil {
 		t.Fatal(err)
 	}
-	mine := question(t, "lenet", "nodes=4,device=v100,device.codec="+file)
+	mine := question(t, "lenet", "workers=4 device=v100 device.codec="+file)
 	mine.Places.Codecs = coding.NewMeter("")
 	mine.Modes, mine.Codecs, mine.Topologies, mine.Buckets, mine.Servers = false, []string{"raw", "bf16", "eden(bits=1)"}, q.Topologies, q.Buckets, []int{1, 4}
 	if o := options(t, mine); len(o) == 0 || len(mine.LeftOut) != 1 || !strings.HasPrefix(mine.LeftOut[0], "eden") {
@@ -197,7 +197,7 @@ func TestRatesOfADevice(t *testing.T) {
 // What does not fit a cluster is left out with its reason, and nothing else.
 func TestLeftOut(t *testing.T) {
 	t.Parallel()
-	q := question(t, "lenet", "nodes=64,per_node=8,nic=10Gbps,device=v100")
+	q := question(t, "lenet", "workers=512 network.per_host=8 network.bandwidth=10Gbps device=v100")
 	q.Topologies, q.Buckets, q.Servers = []string{"ring"}, []int{0}, []int{1}
 	o := options(t, q)
 	if len(q.LeftOut) != 1 || !strings.HasPrefix(q.LeftOut[0], "intsum(bits=8): ") {

@@ -12,7 +12,7 @@ import (
 // Is it worth compressing ResNet-50's gradients between 16 V100 at 10 Gb/s, if a
 // core encodes half a gigabyte a second?
 func Example() {
-	q, err := advise.Ask("resnet50", "nodes=16,nic=10Gbps,latency=30us,device=v100")
+	q, err := advise.Ask([]string{"timing=resnet50", "workers=16", "network.bandwidth=10Gbps", "network.latency=30us", "device=v100"})
 	if err != nil {
 		panic(err)
 	}

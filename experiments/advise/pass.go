@@ -24,7 +24,7 @@ func (p *pass) slowest() float64 { return p.order[len(p.order)-1] }
 func passes(j *train.Job) pass {
 	const first = 1 << 20
 	steps := min(max(16, 1<<17/j.Workers), 1024)
-	if _, constant := j.Timing.Law.(timing.Constant); constant && j.Timing.Jitter == 0 {
+	if _, constant := j.Timing.Law.(timing.Constant); constant {
 		steps = 1
 	}
 	p := pass{order: make([]float64, j.Workers)}

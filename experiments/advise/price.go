@@ -197,14 +197,14 @@ func (p *pricer) gather(bytes int) float64 {
 }
 
 // step is the time of a step of a configuration, and the bytes a worker sends in it. Of
-// what overlap saves, the part network.overlap is really saved.
+// what overlap saves, the part constants.overlap is really saved.
 func (p *pricer) step(c config.Config) (seconds, sent float64, err error) {
 	seconds, sent, err = p.ideal(c)
-	if err != nil || !c.Overlap || c.NetworkOverlap == 1 {
+	if err != nil || !c.Overlap || c.Constants.Overlap == 1 {
 		return seconds, sent, err
 	}
 	none, _, err := p.ideal(ask.Unoverlapped(c))
-	return seconds + (1-c.NetworkOverlap)*max(0, none-seconds), sent, err
+	return seconds + (1-c.Constants.Overlap)*max(0, none-seconds), sent, err
 }
 
 // ideal is step where overlap saves all that it can.
@@ -403,8 +403,8 @@ func (p *pricer) shards(c config.Config, limit int) ([][]shardPart, error) {
 			use := timing.Coding{Codec: f, Block: b}
 			now.encode += p.coding(use, false)
 			use.Server = true
-			if c.DeviceApply > 0 {
-				now.serve += float64(size) / c.DeviceApply
+			if apply := float64(c.Constants.Apply); apply > 0 {
+				now.serve += float64(size) / apply
 			} else {
 				now.serve += p.coding(use, true)
 			}

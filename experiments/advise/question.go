@@ -9,7 +9,6 @@ import (
 	"errors"
 	"fmt"
 	"slices"
-	"strconv"
 	"strings"
 
 	"github.com/gradlab/gradlab/comm/collective"
@@ -17,7 +16,6 @@ import (
 	"github.com/gradlab/gradlab/experiments/config"
 	"github.com/gradlab/gradlab/experiments/hardware"
 	"github.com/gradlab/gradlab/sgd/profile"
-	"github.com/gradlab/gradlab/sgd/registry"
 )
 
 // Question is a network on a cluster, and what may be done about it.
@@ -33,21 +31,21 @@ type Question struct {
 	LeftOut    []string      // codecs that do not fit this cluster, each with its reason; Options says so
 	Places     config.Places // where rates of codecs are measured and kept
 	CodecTime  string        // what Options billed encoding and decoding at
-	Cluster    string        // the known cluster, or the file, that the description names; empty: none
+	Cluster    string        // the known cluster, or the file, that the keys name; empty: none
+	Target     float64       // accuracy that runs of the user's are asked about; 0: each run's own
 
-	said  map[string]bool // keys that the description gives
+	said  map[string]bool // keys that are given
 	drawn *plans          // of draws, which differ in links alone; nil elsewhere
 }
 
-// Said reports whether the description of the cluster gives a key.
+// Said reports whether the question gives a key.
 func (q *Question) Said(key string) bool { return q.said[key] }
 
-// names for keys in descriptions of clusters.
-var short = map[string]string{
-	"nic": "network.bandwidth", "bandwidth": "network.bandwidth", "latency": "network.latency",
-	"per_node": "network.per_host", "inside": "network.inside", "rack": "network.rack",
-	"oversubscription": "network.oversubscription", "message": "network.message", "flops": "device.flops", "jitter": "device.jitter",
-}
+// asked are the keys that a question may give, beside device.*, network.* and constants.*.
+var asked = []string{"timing", "workers", "batch", "cluster", "transport", "node", "device", "codec", "topology", "target"}
+
+// example is a question.
+const example = "timing=resnet50 workers=16 network.bandwidth=10Gbps network.latency=30us device=v100"
 
 // Codecs are what is tried: of fixed size, without a codec among them.
 var Codecs = []string{
@@ -55,62 +53,117 @@ var Codecs = []string{
 	"feedback(topk(keep=0.01,index=raw32))", "feedback(topk(keep=0.001,index=raw32))", "feedback(randomk(keep=0.01))", "feedback(powersgd(rank=4))",
 }
 
-// Ask makes a question of a profile's name and a description such as
-// "nodes=16,nic=10Gbps,latency=30us,device=V100": nodes, per_node (devices on a
-// node), nic, latency, inside (between devices of a node), device (a known one, or
-// its speed: 15T), batch (per device), cluster (a known one, or a file of one's own, whose
-// keys the others then change; its name alone will do), transport (how software moves bytes) and
-// node (how devices of a host reach each other; without them, and without a cluster,
-// hardware.Unknown, the middle of what was measured), and any key device.* or network.*.
-// What it does not say is as in config.Default, at one device a node and 64 samples.
-func Ask(model, cluster string) (*Question, error) {
+// Ask makes a question of keys as of a run, such as timing=resnet50, workers=16,
+// network.bandwidth=10Gbps and device=v100: the network and the number of devices are
+// wanted. Several codecs, or topologies, are those to consider; with codecs, modes are
+// left out. A transport that is not named is hardware.Unknown, the middle of those that
+// were measured, unless there is a cluster; so is a node, of several devices. What is not
+// said is as in config.Default, at 64 samples a device.
+func Ask(keys []string) (*Question, error) {
+	q := &Question{Codecs: slices.Clone(Codecs), Modes: true, said: map[string]bool{}}
+	var own []string
+	model := ""
+	for _, k := range keys {
+		key, text, ok := strings.Cut(k, "=")
+		if key = strings.ToLower(strings.TrimSpace(key)); !ok {
+			return nil, fmt.Errorf("%q is not key=value, as in %s", k, example)
+		}
+		if q.said[key] {
+			return nil, fmt.Errorf("key %q is given twice", key)
+		}
+		q.said[key] = true
+		if err := follows(key); err != nil {
+			return nil, err
+		}
+		switch key {
+		case "codec", "topology":
+			values, err := config.Values(text)
+			if err != nil {
+				return nil, fmt.Errorf("key %q: %w", key, err)
+			}
+			if key == "topology" {
+				q.Topologies = values
+				continue
+			}
+			q.Modes = false
+			q.Codecs = append([]string{"raw"}, slices.DeleteFunc(values, func(s string) bool { return s == "raw" })...)
+			continue
+		case "timing":
+			model = text
+		case "cluster":
+			q.Cluster = text
+		}
+		own = append(own, k)
+	}
+	if model == "" || !q.said["workers"] {
+		return nil, fmt.Errorf("say which network and how many devices there are, as in %s", example)
+	}
 	spec, err := profile.Profiles.Parse(model)
 	if err != nil {
-		return nil, err
+		return nil, fmt.Errorf("key \"timing\": %w", err)
 	}
-	q := &Question{Profile: spec.Profile(), Base: config.Default(), Nodes: 1, said: map[string]bool{}}
-	c := &q.Base
-	c.Weightless, c.Timing, c.Net, c.Mode, c.Target, c.EvalEvery = true, profile.Profiles.Spec(spec), "sim", "reduce", 0, 0
-	c.Batch, c.Steps, c.Epochs = 64, 6, 0
-	for _, key := range profiles {
-		if err := c.Set(key, hardware.Unknown); err != nil {
-			return nil, err
+	q.Profile = spec.Profile()
+	for _, key := range []string{"transport", "node"} {
+		if !q.said[key] && q.Cluster == "" {
+			own = append(own, key+"="+hardware.Unknown)
 		}
 	}
-	seen := map[string]bool{}
-	said, err := described(cluster)
+	return q, q.describe(own)
+}
+
+// follows refuses keys that predictions know nothing of.
+func follows(key string) error {
+	of, _, dotted := strings.Cut(key, ".")
+	known := func(k config.Key) bool { return k.Name == key }
+	switch {
+	case slices.Contains(asked, key) || dotted && slices.Contains([]string{"device", "network", "constants"}, of):
+		return nil
+	case key == "model":
+		return fmt.Errorf("key %q: nothing is trained; the network that is asked about is timing=resnet50 (gradlab list profiles)", key)
+	case slices.ContainsFunc(config.Keys(), known):
+		return fmt.Errorf("key %q: predictions do not follow it; there are %s, device.*, network.* and constants.*", key, strings.Join(asked, ", "))
+	}
+	return config.UnknownKey(key)
+}
+
+// describe takes up the keys of the cluster and the network.
+func (q *Question) describe(keys []string) error {
+	r, err := config.ParseRecipe("advise", "", []byte("net: sim\nmode: reduce\nweightless: true\nbatch: 64\nsteps: 6\n"))
 	if err != nil {
-		return nil, err
+		return err
 	}
-	for _, a := range said {
-		if seen[a.name] {
-			return nil, fmt.Errorf("cluster: %s is given twice", a.name)
-		}
-		seen[a.name] = true
-		if err := q.assign(a.name, a.value); err != nil {
-			return nil, fmt.Errorf("cluster: %w", err)
-		}
+	runs, err := r.Runs(keys, false)
+	if err != nil {
+		return err
 	}
-	if !seen["nodes"] {
-		example := "nodes=16,nic=10Gbps,latency=30us,device=v100"
-		if q.Cluster != "" {
-			example = q.Cluster + ",nodes=16"
-		}
-		return nil, fmt.Errorf("cluster: say how many nodes there are, as in %s", example)
+	if len(runs) != 1 {
+		return fmt.Errorf("%d clusters at once; give each key one value, but for codec and topology", len(runs))
 	}
-	if c.NetworkPerHost == 1 && !seen["node"] {
+	q.Base = runs[0].Config
+	c := &q.Base
+	if c.NetworkPerHost == 1 && !q.said["node"] {
 		if err := c.Set("node", "none"); err != nil {
-			return nil, err
+			return err
 		}
 	}
-	c.Workers = q.Nodes * c.NetworkPerHost
-	if c.Workers < 2 {
-		return nil, errors.New("cluster: one device has nobody to talk to; there is nothing to advise")
+	if c.Metric == "loss" {
+		return errors.New("key \"target\": runs are asked about an accuracy, not a loss")
 	}
-	q.Codecs, q.Modes = slices.Clone(Codecs), true
-	q.Topologies = []string{"ring", "halving", "doubling", "tree", "double_tree"}
-	if c.NetworkPerHost > 1 {
-		q.Topologies = append(q.Topologies, "leaders")
+	q.Target, c.Target = c.Target, 0
+	q.Nodes = c.Workers / c.NetworkPerHost
+	switch {
+	case c.Workers < 2:
+		return fmt.Errorf("key \"workers\": one device has nobody to talk to; there is nothing to advise")
+	case c.Workers%c.NetworkPerHost != 0:
+		return fmt.Errorf("key \"workers\": %d devices do not fill hosts of network.per_host=%d; want a multiple", c.Workers, c.NetworkPerHost)
+	case q.Nodes > 4096:
+		return fmt.Errorf("key \"workers\": %d hosts; want at most 4096", q.Nodes)
+	}
+	if q.Topologies == nil {
+		q.Topologies = []string{"ring", "halving", "doubling", "tree", "double_tree"}
+		if c.NetworkPerHost > 1 {
+			q.Topologies = append(q.Topologies, "leaders")
+		}
 	}
 	q.Buckets = []int{0, 1 << 20, 4 << 20, 25 << 20, 64 << 20}
 	for s := 1; s <= q.Nodes; s *= 2 {
@@ -119,82 +172,7 @@ func Ask(model, cluster string) (*Question, error) {
 	if !slices.Contains(q.Servers, q.Nodes) {
 		q.Servers = append(q.Servers, q.Nodes)
 	}
-	return q, nil
-}
-
-// said is what a part of a description says.
-type said struct{ name, value string }
-
-// profiles are the keys that set others, beside cluster.
-var profiles = []string{"transport", "node"}
-
-// described takes a description apart: a cluster first, which may be its name alone, then a
-// transport and a node. Keys beside them change what they set.
-func described(cluster string) (all []said, err error) {
-	for _, part := range registry.SplitTop(cluster) {
-		name, value, ok := strings.Cut(part, "=")
-		name, value = strings.TrimSpace(name), strings.TrimSpace(value)
-		if !ok && (hardware.IsFile(name) || slices.Contains(hardware.Clusters(), name)) {
-			name, value, ok = "cluster", name, true
-		}
-		if !ok {
-			return nil, fmt.Errorf("cluster: %q is not name=value, as in nodes=16,nic=10Gbps,latency=30us,device=v100, and no cluster that is known (gradlab list clusters) or a file, ./mine.yaml", part)
-		}
-		all = append(all, said{strings.ToLower(name), value})
-	}
-	order := append([]string{"cluster"}, profiles...)
-	slices.SortStableFunc(all, func(a, b said) int {
-		rank := func(s said) int { return (slices.Index(order, s.name) + len(order) + 1) % (len(order) + 1) }
-		return rank(a) - rank(b)
-	})
-	return all, nil
-}
-
-func (q *Question) assign(name, value string) error {
-	c := &q.Base
-	switch name {
-	case "cluster":
-		for _, key := range profiles { // it has its own, or was measured with it
-			if err := c.Set(key, "none"); err != nil {
-				return err
-			}
-		}
-		q.Cluster = value
-		return c.Set(name, value)
-	case "nodes":
-		n, err := strconv.Atoi(value)
-		if err != nil || n < 1 || n > 4096 {
-			return fmt.Errorf("nodes: want 1 to 4096, not %q", value)
-		}
-		q.Nodes = n
-		return nil
-	case "batch", "transport", "node":
-		return c.Set(name, value)
-	case "device":
-		if slices.Contains(hardware.Devices(), strings.ToLower(value)) {
-			return c.Set("device", strings.ToLower(value))
-		}
-		if err := c.Set("device.flops", value); err != nil {
-			return fmt.Errorf("device: no known device and no speed such as 15T: %q; %s", value, registry.Suggest(strings.ToLower(value), hardware.Devices()))
-		}
-		return nil
-	}
-	key := name
-	if k, ok := short[name]; ok {
-		key = k
-	}
-	if !strings.HasPrefix(key, "network.") && !strings.HasPrefix(key, "device.") {
-		if h := config.Hint(name); h != "" {
-			return fmt.Errorf("there is no %q; %s", name, h)
-		}
-		all := []string{"nodes", "batch", "device", "cluster", "transport", "node"}
-		for k := range short {
-			all = append(all, k)
-		}
-		return fmt.Errorf("there is no %q; %s, and the keys device.* and network.*", name, registry.Suggest(name, all))
-	}
-	q.said[key] = true
-	return c.Set(key, config.Canonical(key, value))
+	return nil
 }
 
 // Check refuses codecs and topologies that do not exist.

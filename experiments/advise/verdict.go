@@ -183,10 +183,10 @@ func Decide(best []*Option, known map[string]Belief) Verdict {
 // software is what frameworks take in a step beside passes and messages, in seconds:
 // 1 ms, and 1 ms for every doubling of workers, as in GRACE's small models (3, 5 and
 // 7 ms with 2, 4 and 8 workers). Nobody knows which part of it a way saves, so that
-// all are taken to have it: a step of microseconds proves nothing. Key device.step says
+// all are taken to have it: a step of microseconds proves nothing. Constant step says
 // it of the cluster itself, and then it is in the step.
 func (o *Option) software() float64 {
-	if o.Config.DeviceStep != "0s" {
+	if o.Config.Constants.Step != 0 {
 		return 0
 	}
 	return 1e-3 * (1 + math.Log2(float64(o.Config.Workers)))

@@ -237,7 +237,7 @@ func (c *Calibration) links(q QuestionOfPoints) {
 // anything.
 func speedOf(c config.Config) (flops, times float64) {
 	if c.Device != "none" {
-		if d, err := hardware.LoadDevice(c.Device); err == nil {
+		if d, err := hardware.Load(hardware.Device, c.Device); err == nil {
 			if s, err := profile.Profiles.Parse(c.Timing); err == nil {
 				flops, known := d.FLOPS(s.Profile())
 				if known {
@@ -321,7 +321,7 @@ func (f *fit) one(ctx context.Context, p *CalibrationPoint, z []float64) (float6
 	}
 	c.Device, c.DeviceFLOPS = "none", speed
 	steps := 4
-	if c.DeviceJitter > 0 && c.Workers > 1 {
+	if c.DeviceLaw != "constant" && c.Workers > 1 {
 		steps = max(6, min(24, 256/c.Workers))
 	}
 	t, err := Blended(ctx, c, func(ctx context.Context, c config.Config) (float64, error) {
@@ -380,8 +380,7 @@ func allReduceTakes(ctx context.Context, c config.Config, bytes int, groups [][]
 	if err := net.Run(ctx, programs); err != nil {
 		return 0, err
 	}
-	call, err := time.ParseDuration(c.NetworkCall)
-	return net.Now().Seconds()/times + call.Seconds()*math.Log2(float64(len(groups[0]))), err
+	return net.Now().Seconds()/times + c.Constants.Call.Seconds()*math.Log2(float64(len(groups[0]))), nil
 }
 
 // run fits the parameters, then the noise, in turns, and notes what came out.

@@ -177,7 +177,7 @@ const slowNet = "network.bandwidth=100Mbps"
 func TestCalibrationFindsTheCluster(t *testing.T) {
 	t.Parallel()
 	patience.Virtual(t)
-	truth := []string{slowNet, "device.flops=3e10", "network.share=0.5", "network.overlap=0.8", "device.step=2ms", "device.overhead=0.03", "device.jitter=0"}
+	truth := []string{slowNet, "device.flops=3e10", "constants.share=0.5", "constants.overlap=0.8", "constants.step=2ms", "constants.overhead=0.03", "device.law=constant"}
 	q := QuestionOfPoints{Keys: []string{slowNet}, Measurements: made(t, truth...), Fit: []int{1, 2, 3, 4, 5, 8}}
 	c, err := Calibrate(t.Context(), q)
 	if err != nil {
@@ -188,7 +188,7 @@ func TestCalibrationFindsTheCluster(t *testing.T) {
 		fmt.Sscan(p.After, &x)
 		var want, off float64
 		switch p.Key {
-		case "network.share":
+		case "constants.share":
 			want, off = 0.5, 0.1
 		case "device.flops on resnet20", "device.flops on lenet":
 			want, off = 3e10, 0.05
@@ -218,7 +218,7 @@ func TestCalibrationFindsTheCluster(t *testing.T) {
 		t.Fatal(err)
 	}
 	file := write(t, "mine.yaml", string(b))
-	if _, err := hardware.LoadCluster(file); err != nil {
+	if _, err := hardware.Load(hardware.Cluster, file); err != nil {
 		t.Fatalf("%v\n%s", err, b)
 	}
 	for i, p := range c.Points {
@@ -230,7 +230,7 @@ func TestCalibrationFindsTheCluster(t *testing.T) {
 			t.Fatal(err)
 		}
 		steps := 4
-		if again.config.DeviceJitter > 0 && again.config.Workers > 1 {
+		if again.config.DeviceLaw != "constant" && again.config.Workers > 1 {
 			steps = max(6, min(24, 256/again.config.Workers))
 		}
 		time := func(ctx context.Context, c config.Config) (float64, error) {
@@ -322,14 +322,14 @@ func TestCalibrationFindsTheLinks(t *testing.T) {
 			is[p.Key] = p.After
 		}
 		file, err := c.Cluster("a")
-		if err != nil || (is["network.latency"] != "") != strings.Contains(string(file), "key: network.latency") {
+		if err != nil || (is["network.latency"] != "") != strings.Contains(string(file), "    network.latency: {value: ") {
 			t.Errorf("%v, %v:\n%s", err, is, file)
 		}
 		return is
 	}
 	is := found()
 	carried := 1.0
-	for _, k := range []string{"network.bandwidth", "network.share"} {
+	for _, k := range []string{"network.bandwidth", "constants.share"} {
 		x, err := strconv.ParseFloat(strings.TrimSuffix(is[k], "B/s"), 64)
 		if err != nil {
 			t.Fatal(k, err)
@@ -337,8 +337,8 @@ func TestCalibrationFindsTheLinks(t *testing.T) {
 		carried *= x
 	}
 	latency, err := time.ParseDuration(is["network.latency"])
-	if err != nil || math.Abs(latency.Seconds()/200e-6-1) > 0.1 || math.Abs(carried/(3e9*truth.NetworkShare)-1) > 0.1 {
-		t.Errorf("a latency of %v and %v bytes a second, %v; want 200us and %v", latency, carried, err, 3e9*truth.NetworkShare)
+	if err != nil || math.Abs(latency.Seconds()/200e-6-1) > 0.1 || math.Abs(carried/(3e9*truth.Constants.Share)-1) > 0.1 {
+		t.Errorf("a latency of %v and %v bytes a second, %v; want 200us and %v", latency, carried, err, 3e9*truth.Constants.Share)
 	}
 	if is := found("network.bandwidth=1Gbps", "network.latency=50us"); is["network.bandwidth"] != "" || is["network.latency"] != "" {
 		t.Errorf("said and fitted: %v", is)

@@ -111,29 +111,32 @@ func digits(x float64) float64 {
 // were fitted, and how well these are known now.
 func (c *Calibration) Cluster(about string) ([]byte, error) {
 	keys := yaml.Node{Kind: yaml.MappingNode}
-	set := func(key, value, comment string) {
-		keys.Content = append(keys.Content, &yaml.Node{Kind: yaml.ScalarNode, Value: key}, &yaml.Node{Kind: yaml.ScalarNode, Value: value, LineComment: comment})
+	put := func(key string, value *yaml.Node) {
+		keys.Content = append(keys.Content, &yaml.Node{Kind: yaml.ScalarNode, Value: key}, value)
 	}
+	set := func(key, value string) { put(key, &yaml.Node{Kind: yaml.ScalarNode, Value: value}) }
 	fitted := map[string]bool{"device": true, "device.flops": true, "device.codec": true, "cluster": true}
 	for _, x := range c.free {
 		fitted[x.Key] = true
 	}
 	def := config.Default()
-	for _, k := range config.Keys() {
-		of := strings.HasPrefix(k.Name, "device.") || strings.HasPrefix(k.Name, "network.")
+	if fitted["device.law.sigma"] {
+		fitted["device.law"] = true
+	}
+	for _, k := range config.Settings() {
+		of := strings.HasPrefix(k.Name, "device.") || strings.HasPrefix(k.Name, "network.") || strings.HasPrefix(k.Name, "constants.")
 		if of && !fitted[k.Name] && c.base.Get(k.Name) != def.Get(k.Name) {
-			set(k.Name, c.base.Show(k.Name), "")
+			set(k.Name, c.base.Show(k.Name))
 		}
 	}
 	out := struct {
-		About  string               `yaml:"about"`
-		Source string               `yaml:"source"`
-		Keys   yaml.Node            `yaml:"keys"`
-		Speeds map[string]float64   `yaml:"speeds,omitempty"`
-		Spread []hardware.Parameter `yaml:"spread,omitempty"`
-		Site   float64              `yaml:"site"`
-		Fitted []string             `yaml:"fitted"`
-		Band   float64              `yaml:"band"`
+		About  string             `yaml:"about"`
+		Source string             `yaml:"source"`
+		Keys   yaml.Node          `yaml:"keys"`
+		Speeds map[string]float64 `yaml:"speeds,omitempty"`
+		Site   float64            `yaml:"site"`
+		Fitted []string           `yaml:"fitted"`
+		Band   float64            `yaml:"band"`
 	}{About: about, Source: "gradlab calibrate", Site: digits(c.Noise), Band: digits(c.LeftOut), Speeds: map[string]float64{}}
 	var logs, widest float64
 	for i, x := range c.free {
@@ -146,17 +149,21 @@ func (c *Calibration) Cluster(about string) ([]byte, error) {
 			continue
 		}
 		value := config.WithUnit(x.Key, digits(x.middle))
-		set(x.Key, value, fmt.Sprintf("learned %.0f %%", 100*told))
-		p := hardware.Parameter{Key: x.Key, Value: value}
+		p := hardware.Parameter{Value: value}
 		if x.Times > 0 {
 			p.Times = digits(math.Exp(c.sigmas[i] * math.Log(x.Times)))
 		} else {
 			p.Plus = max(digits(c.sigmas[i]*x.Plus), 1e-12)
 		}
-		out.Spread = append(out.Spread, p)
+		node := &yaml.Node{}
+		if err := node.Encode(p); err != nil {
+			return nil, err
+		}
+		node.Style, node.LineComment = yaml.FlowStyle, fmt.Sprintf("learned %.0f %%", 100*told)
+		put(x.Key, node)
 	}
 	if n := len(out.Speeds); n > 0 {
-		set("device.flops", fmt.Sprintf("%.6g", math.Exp(logs/float64(n))), "")
+		set("device.flops", fmt.Sprintf("%.6g", math.Exp(logs/float64(n))))
 		out.Site = digits(math.Hypot(c.Noise, widest))
 	}
 	if len(out.Speeds) == 1 {

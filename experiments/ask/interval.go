@@ -75,7 +75,7 @@ func Smaller(c config.Config) config.Config {
 
 // Propagate draws a configuration's uncertain parameters (see config.Spread), asks for
 // the time of each draw, and says where they lie. time gives seconds, is called by
-// several goroutines at once and must answer alike each time. With network.overlap
+// several goroutines at once and must answer alike each time. With constants.overlap
 // below 1 it is asked twice, with overlap and without, and what overlap saves counts in
 // part. Draws are points of low discrepancy, so few tell much, and always the same.
 //
@@ -172,18 +172,18 @@ func drawn(ctx context.Context, s *config.Spread, at []float64, time func(contex
 	return factor * t, err
 }
 
-// Blended asks for a time, where overlap saves only the part network.overlap of what
+// Blended asks for a time, where overlap saves only the part constants.overlap of what
 // it saves on the virtual clock.
 func Blended(ctx context.Context, c config.Config, time func(context.Context, config.Config) (float64, error)) (float64, error) {
 	full, err := time(ctx, c)
-	if err != nil || !c.Overlap || c.NetworkOverlap == 1 {
+	if err != nil || !c.Overlap || c.Constants.Overlap == 1 {
 		return full, err
 	}
 	none, err := time(ctx, Unoverlapped(c))
 	if err != nil {
 		return 0, err
 	}
-	return full + (1-c.NetworkOverlap)*max(0, none-full), nil
+	return full + (1-c.Constants.Overlap)*max(0, none-full), nil
 }
 
 // Unoverlapped is a configuration whose gradients leave all at once, behind the backward

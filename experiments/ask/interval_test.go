@@ -29,14 +29,14 @@ func TestIntervalsFollowTheSpread(t *testing.T) {
 	c := with(t, [2]string{"transport", "mpi-tcp"})
 	c.Overlap = false
 	ask := func() *Interval {
-		in, err := Propagate(context.Background(), c, 256, func(_ context.Context, c config.Config) (float64, error) { return 1 / c.NetworkReduce, nil })
+		in, err := Propagate(context.Background(), c, 256, func(_ context.Context, c config.Config) (float64, error) { return 1 / float64(c.Constants.Reduce), nil })
 		if err != nil {
 			t.Fatal(err)
 		}
 		return in
 	}
 	in := ask()
-	sd := math.Hypot(math.Log(1.3), 0.05) // of network.reduce, and of the site
+	sd := math.Hypot(math.Log(1.3), 0.05) // of constants.reduce, and of the site
 	const z = 1.6449                      // 5 % of a normal distribution are beyond
 	for _, q := range []struct{ got, want float64 }{
 		{in.Low, math.Exp(-z*sd) / 1.5e9}, {in.Middle, 1 / 1.5e9}, {in.High, math.Exp(z*sd) / 1.5e9},
@@ -63,7 +63,7 @@ func TestComparedOnOneCluster(t *testing.T) {
 	b := a
 	b.Batch = 2 * a.Batch
 	both := func(_ context.Context, c config.Config) (float64, error) {
-		return float64(c.Batch) / c.NetworkReduce, nil
+		return float64(c.Batch) / float64(c.Constants.Reduce), nil
 	}
 	first, second, ratio, err := Compared(t.Context(), a, b, 64, both)
 	if err != nil {
@@ -82,7 +82,7 @@ func TestComparedOnOneCluster(t *testing.T) {
 		if c.Batch == a.Batch {
 			return 1, nil
 		}
-		return 1e9 / c.NetworkReduce, nil
+		return 1e9 / float64(c.Constants.Reduce), nil
 	})
 	if wide := ratio.High / ratio.Low; err != nil || math.Abs(math.Log(wide)-2*1.645*math.Log(1.3)) > 0.1 {
 		t.Errorf("of one that depends on it and one that does not, %+v: %v", *ratio, err)
@@ -96,11 +96,11 @@ func TestComparedOnOneCluster(t *testing.T) {
 // measured, and one that states a value around that value.
 func TestUnknownTransports(t *testing.T) {
 	t.Parallel()
-	share := func(ctx context.Context, c config.Config) (float64, error) { return c.NetworkShare, nil }
+	share := func(ctx context.Context, c config.Config) (float64, error) { return c.Constants.Share, nil }
 	for _, c := range []struct {
 		keys [][2]string
 		want float64
-	}{{nil, 0.63}, {[][2]string{{"network.share", "0.4"}}, 0.4}, {[][2]string{{"transport", "nccl-tcp"}}, 0.96}} {
+	}{{nil, 0.63}, {[][2]string{{"constants.share", "0.4"}}, 0.4}, {[][2]string{{"transport", "nccl-tcp"}}, 0.96}} {
 		in, err := Propagate(context.Background(), with(t, c.keys...), 128, share)
 		if err != nil {
 			t.Fatal(err)
@@ -111,7 +111,7 @@ func TestUnknownTransports(t *testing.T) {
 	}
 }
 
-// Overlap saves the part network.overlap of what it saves on the virtual clock.
+// Overlap saves the part constants.overlap of what it saves on the virtual clock.
 func TestPartOfOverlap(t *testing.T) {
 	t.Parallel()
 	time := func(_ context.Context, c config.Config) (float64, error) {
@@ -121,7 +121,7 @@ func TestPartOfOverlap(t *testing.T) {
 		return 14, nil
 	}
 	for part, want := range map[string]float64{"1": 10, "0.75": 11, "0": 14} {
-		c := with(t, [2]string{"overlap", "true"}, [2]string{"network.overlap", part})
+		c := with(t, [2]string{"overlap", "true"}, [2]string{"constants.overlap", part})
 		if got, err := Blended(context.Background(), c, time); err != nil || got != want {
 			t.Errorf("with %s of it: %g, %v; want %g", part, got, err, want)
 		}
@@ -144,18 +144,18 @@ func TestSoftwareLimits(t *testing.T) {
 	}
 	whole := step([2]string{"network.bandwidth", "1GB/s"})
 	for name, got := range map[string]float64{
-		"share":  step([2]string{"network.share", "0.1"}),
-		"reduce": step([2]string{"network.reduce", "1GB/s"}),
+		"share":  step([2]string{"constants.share", "0.1"}),
+		"reduce": step([2]string{"constants.reduce", "1GB/s"}),
 	} {
 		if math.Abs(got/whole-1) > 1e-3 {
 			t.Errorf("%s: a step takes %g s, want %g", name, got, whole)
 		}
 	}
-	if got := step([2]string{"network.gather", "1GB/s"}); got > whole/5 {
+	if got := step([2]string{"constants.gather", "1GB/s"}); got > whole/5 {
 		t.Errorf("a limit of gathers slows sums: %g s", got)
 	}
 	gather := [2]string{"codec", "topk(keep=0.01,index=raw32)"}
-	free, limited := step(gather), step(gather, [2]string{"network.gather", "1GB/s"})
+	free, limited := step(gather), step(gather, [2]string{"constants.gather", "1GB/s"})
 	if math.Abs(limited/free-10) > 0.1 {
 		t.Errorf("gathers take %g s, at a tenth of the rate %g", free, limited)
 	}
@@ -164,13 +164,13 @@ func TestSoftwareLimits(t *testing.T) {
 		t.Fatal(err)
 	}
 	want := float64(len(p.Model.Layout().Spans)) * 2 * 1e-3 // two doublings
-	if got := step(gather, [2]string{"network.call", "1ms"}) - free; math.Abs(got/want-1) > 1e-3 {
+	if got := step(gather, [2]string{"constants.call", "1ms"}) - free; math.Abs(got/want-1) > 1e-3 {
 		t.Errorf("calls take %g s, want %g", got, want)
 	}
-	if got := step([2]string{"network.call", "1ms"}) - step(); got != 0 {
+	if got := step([2]string{"constants.call", "1ms"}) - step(); got != 0 {
 		t.Errorf("sums pay %g s for calls of gathers", got)
 	}
-	if got := step([2]string{"device.step", "2ms"}) - step(); math.Abs(got-0.006) > 1e-6 {
+	if got := step([2]string{"constants.step", "2ms"}) - step(); math.Abs(got-0.006) > 1e-6 {
 		t.Errorf("software of a step takes %g s, want 2 ms three times", got)
 	}
 }

@@ -32,8 +32,8 @@ func weightless(t testing.TB, keys map[string]string) config.Config {
 // A step of Inception-v3 with TensorFlow's parameter servers, a frame a tensor:
 // 128 workers, 116 servers beside them. The time is that of one step.
 func BenchmarkTFParameterServer(b *testing.B) {
-	c := weightless(b, map[string]string{"mode": "server(barrier=true)", "placement": "greedy", "servers": "116", "network.colocate": "true",
-		"overlap": "true", "bucket": "1", "workers": "128", "network.bandwidth": "2.4GB/s", "device.flops": "4.74e12", "device.jitter": "0.02"})
+	c := weightless(b, map[string]string{"mode": "server(barrier=true)", "placement": "greedy", "servers": "116", "constants.colocate": "true",
+		"overlap": "true", "bucket": "1", "workers": "128", "network.bandwidth": "2.4GB/s", "device.flops": "4.74e12", "device.law": "lognormal(sigma=0.02)"})
 	c.Steps = b.N
 	b.ResetTimer()
 	if _, err := Measure(context.Background(), c, Watch{}); err != nil {
@@ -49,9 +49,9 @@ func TestWeightlessIsTheRun(t *testing.T) {
 		"server":          {"mode": "server", "servers": "2"},
 		"server, parts":   {"mode": "server", "servers": "2", "overlap": "true", "bucket": "1", "codec": "qsgd(bits=4)", "down_codec": "bf16"},
 		"server, barrier": {"mode": "server(barrier=true)", "servers": "3", "overlap": "true", "placement": "round_robin"},
-		"asp":             {"mode": "server", "policy": "asp", "device.jitter": "0.5"},
+		"asp":             {"mode": "server", "policy": "asp", "device.law": "lognormal(sigma=0.5)"},
 		"tree":            {"mode": "rudra(tree=2)", "codec": "qsgd(bits=4)"},
-		"tree, threads":   {"mode": "rudra(tree=2,threads=true)", "policy": "asp", "device.jitter": "0.5"},
+		"tree, threads":   {"mode": "rudra(tree=2,threads=true)", "policy": "asp", "device.law": "lognormal(sigma=0.5)"},
 		"ring":            {"mode": "reduce"},
 		"ring, overlap":   {"mode": "reduce", "overlap": "true", "bucket": "100000"},
 		"ring, fused":     {"mode": "reduce", "overlap": "true", "cycle": "1ms", "bucket": "1000000"},
@@ -67,20 +67,20 @@ func TestWeightlessIsTheRun(t *testing.T) {
 		"differences":     {"mode": "server", "servers": "2", "codec": "fp16", "down_codec": "qsgd(bits=4)", "policy": "asp"},
 		"gathered raw":    {"mode": "gather"},
 		"local steps":     {"mode": "localsgd(h=2)"},
-		"local, signs":    {"mode": "localsgd(h=3,start=2)", "codec": "feedback(sign)", "outer": "nesterov(beta=0.9)", "device.jitter": "0.5"},
+		"local, signs":    {"mode": "localsgd(h=3,start=2)", "codec": "feedback(sign)", "outer": "nesterov(beta=0.9)", "device.law": "lognormal(sigma=0.5)"},
 		"neighbours":      {"mode": "dpsgd", "codec": "bf16"},
-		"push-sum":        {"mode": "sgp", "graph": "one_peer", "device.jitter": "0.5"},
-		"push-sum, late":  {"mode": "sgp(late=2)", "graph": "one_peer", "device.jitter": "0.5"},
-		"pairs":           {"mode": "adpsgd", "device.jitter": "0.5"},
-		"free push-sum":   {"mode": "agp", "graph": "one_peer", "device.jitter": "0.5"},
+		"push-sum":        {"mode": "sgp", "graph": "one_peer", "device.law": "lognormal(sigma=0.5)"},
+		"push-sum, late":  {"mode": "sgp(late=2)", "graph": "one_peer", "device.law": "lognormal(sigma=0.5)"},
+		"pairs":           {"mode": "adpsgd", "device.law": "lognormal(sigma=0.5)"},
+		"free push-sum":   {"mode": "agp", "graph": "one_peer", "device.law": "lognormal(sigma=0.5)"},
 		"choco":           {"mode": "choco", "codec": "sign"},
 		"elastic":         {"mode": "easgd(tau=2)", "servers": "2"},
-		"elastic, free":   {"mode": "easgd(tau=1)", "policy": "asp", "device.jitter": "0.5"},
+		"elastic, free":   {"mode": "easgd(tau=1)", "policy": "asp", "device.law": "lognormal(sigma=0.5)"},
 		"elastic, signs":  {"mode": "easgd(tau=2)", "codec": "sign", "servers": "2"},
-		"downpour":        {"mode": "downpour(n_fetch=2,n_push=2)", "policy": "asp", "servers": "2", "device.jitter": "0.5"},
+		"downpour":        {"mode": "downpour(n_fetch=2,n_push=2)", "policy": "asp", "servers": "2", "device.law": "lognormal(sigma=0.5)"},
 		"whole numbers":   {"mode": "reduce", "codec": "intsum(bits=8)"},
 	} {
-		for _, billed := range []map[string]string{{"device.codec": "1GB/s", "device.apply": "5GB/s"}, {"device.codec": "measured"}} {
+		for _, billed := range []map[string]string{{"device.codec": "1GB/s", "constants.apply": "5GB/s"}, {"device.codec": "measured"}} {
 			t.Run(name+", codecs "+billed["device.codec"], func(t *testing.T) {
 				if !patience.Long {
 					t.Skip("trains")
@@ -133,7 +133,7 @@ func TestSoftwareOfARound(t *testing.T) {
 		}
 		return m.Ends[len(m.Ends)-1]
 	}
-	step := [2]string{"device.step", "1s"}
+	step := [2]string{"constants.step", "1s"}
 	for mode, rounds := range map[string]float64{"reduce": 8, "localsgd(h=4)": 2, "localsgd(h=3)": 3, "easgd(tau=4)": 8} {
 		m := [2]string{"mode", mode}
 		more := took(m, step) - took(m)

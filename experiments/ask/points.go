@@ -88,7 +88,7 @@ func readTable(file, text string) ([]Measurement, error) {
 		return nil, fmt.Errorf("%s: %w", file, err)
 	}
 	times, known := 0, map[string]bool{}
-	for _, k := range config.Keys() {
+	for _, k := range config.Settings() {
 		known[k.Name] = true
 	}
 	for i, h := range heads {

@@ -33,7 +33,7 @@ forms:
     net: sim
     workers: 8
     topology: rings
-    device: {codec: free, jitter: 0}
+    device: {codec: free, law: constant}
 `
 
 // A training takes its number of updates times what one takes without weights, on the

@@ -103,12 +103,12 @@ func TestTopologyUnderMessagesAndRacks(t *testing.T) {
 		keys map[string]string
 		ring float64 // seconds
 	}{
-		"messages":            {map[string]string{"network.message": "10ms"}, 14 * (50e-6 + 1e6*8e-9 + 4*10e-3)}, // 1 MB is four pieces
+		"messages":            {map[string]string{"constants.message": "10ms"}, 14 * (50e-6 + 1e6*8e-9 + 4*10e-3)}, // 1 MB is four pieces
 		"racks":               {map[string]string{"network.rack": "2", "network.oversubscription": "8"}, 14e6 * 32e-9},
-		"messages of streams": {map[string]string{"network.message": "10ms", "network.stream": "25MB/s"}, 14 * (50e-6 + 1e6*40e-9 + 4*10e-3)},
-		"streams":             {map[string]string{"network.stream": "25MB/s"}, 14 * (50e-6 + 1e6*40e-9)},
+		"messages of streams": {map[string]string{"constants.message": "10ms", "constants.stream": "25MB/s"}, 14 * (50e-6 + 1e6*40e-9 + 4*10e-3)},
+		"streams":             {map[string]string{"constants.stream": "25MB/s"}, 14 * (50e-6 + 1e6*40e-9)},
 		"hosts":               {map[string]string{"network.per_host": "8"}, 14 * 1e6 * 1e-10},
-		"bridges":             {map[string]string{"network.per_host": "8", "network.bridge": "16GB/s"}, 14 * 8e6 / 16e9},
+		"bridges":             {map[string]string{"network.per_host": "8", "constants.bridge": "16GB/s"}, 14 * 8e6 / 16e9},
 	} {
 		q := TopologyQuestion{Topology: collective.Ring{}, Ranks: 8, Bytes: 8e6, Config: config.Default()}
 		for key, text := range c.keys {

@@ -92,7 +92,7 @@ func AnswerWhatIfWithin(ctx context.Context, folder string, changes []string, at
 	for _, r := range others {
 		c := r.Config
 		var changed []string
-		for _, k := range config.Keys() {
+		for _, k := range config.Settings() {
 			if v := c.Get(k.Name); v != own.Get(k.Name) {
 				changed = append(changed, k.Name+"="+v)
 			}

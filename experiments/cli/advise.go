@@ -2,7 +2,6 @@ package cli
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"math"
 	"runtime"
@@ -20,20 +19,18 @@ import (
 	"github.com/gradlab/gradlab/experiments/hardware"
 	"github.com/gradlab/gradlab/experiments/progress"
 	"github.com/gradlab/gradlab/experiments/store"
-	"github.com/gradlab/gradlab/sgd/registry"
 )
 
 type adviseFlags struct {
-	model, cluster, codecs, topologies, speeds, out string
-	target                                          float64
-	simulate, draws                                 int
-	all, asJSON, measure, free                      bool
+	speeds, out     string
+	simulate, draws int
+	all, asJSON     bool
 }
 
 func (e *env) adviseCommand() *cobra.Command {
 	var a adviseFlags
 	c := &cobra.Command{
-		Use:   "advise --model PROFILE --cluster DESCRIPTION",
+		Use:   "advise key=value…",
 		Short: "Which codec, topology, servers and fusion on your cluster? Or none?",
 		Long: `Advise predicts the step time of a published network (gradlab list profiles) on a
 cluster you describe, for every combination of codec, topology, number of servers,
@@ -41,53 +38,40 @@ fusion and order of gradients, and for local SGD, DiLoCo, gossip, backup workers
 asynchronous servers and every other mode that runs without weights. It says which
 reaches an accuracy soonest, or that none pays:
 
-  gradlab advise --model resnet50 --cluster 'nodes=16,nic=10Gbps,latency=30us,device=v100'
-  gradlab advise --model vgg16 --cluster 'nodes=8,per_node=4,nic=25Gbps,device=12T,batch=32'
-  gradlab advise --model resnet50 --cluster 'big-basin,nodes=16'
-  gradlab advise --model resnet50 --cluster './mine.yaml,nodes=16,nic=10Gbps'
+  gradlab advise timing=resnet50 workers=16 network.bandwidth=10Gbps network.latency=30us device=v100
+  gradlab advise timing=vgg16 workers=32 network.per_host=4 network.bandwidth=25Gbps device.flops=12T batch=32
+  gradlab advise timing=resnet50 workers=128 cluster=big-basin
+  gradlab advise timing=resnet50 workers=16 cluster=./mine.yaml network.bandwidth=10Gbps
 
-A cluster is nodes, per_node, nic, latency, inside (bandwidth between devices of a
-node), device (gradlab list devices, or a speed such as 12T), batch (samples a
-device and step), transport (how software moves bytes: gradlab list transports), node
-(how devices of a host reach each other: gradlab list nodes), and any key device.* or
-network.* (gradlab list keys). A transport or a node that is not named is unknown: the
-middle of what was measured of several, with spreads to match. The name of a cluster
-(gradlab list clusters), or a file as gradlab calibrate writes it, stands for its keys,
-which the others change, and for how well they are known. Keys that predictions do not
-follow are told beside the answer.
+Keys are those of a run: timing (the network), workers, batch (64 samples a device and
+step), cluster, transport, node, device, device.*, network.* and constants.*. A
+transport or a node that is not named is unknown: the middle of what was measured of
+several, with spreads to match. A cluster (gradlab list clusters), or a file as gradlab
+calibrate writes it, stands for its keys, which the others change, and for how well they
+are known. Keys that predictions do not follow are told beside the answer. Several
+codecs, of fixed size, or topologies are those to consider beside raw.
 
 Beside the answer stands where its step lies, 90 %, by what is known of the transport
 and of devices, and how much longer the codec may take before it no longer pays.
 
 Codecs are billed as runs on the virtual cluster bill them: at rates measured on a
-core, scaled to the device (gradlab help codec-time). --speeds gives rates of your
-own, --measure takes those of this machine, --free says that codecs take no time;
-device.codec in the cluster stands before all of them, and device.apply says what
-servers decode.
+core, scaled to the device (gradlab help codec-time). device.codec=here takes those of
+this machine, device.codec=free none, and device.codec=mine.yaml a table of yours;
+constants.apply says what servers decode.
 
 The answer is in time to accuracy, with the probability that it pays. What a codec or
 a mode costs in updates is taken from trainings that come with gradlab (docs/advice.md),
 and from runs of yours to a target with it and without it:
 gradlab sweep RECIPE codec=raw,… target=0.9 makes some. A way of whose learning on such
-tasks nothing is known is shown and never advised. --codecs leaves the modes out.`,
-		Args: cobra.NoArgs,
-		RunE: func(cmd *cobra.Command, _ []string) error {
-			if a.model == "" || a.cluster == "" {
-				return usageError{errors.New("advise wants a network and a cluster, as in --model resnet50 --cluster 'nodes=16,nic=10Gbps,latency=30us,device=v100'")}
-			}
-			return e.advise(cmd.Context(), a)
+tasks nothing is known is shown and never advised. With codec=… modes are left out, and
+target=0.9 is the accuracy that runs are asked about, in place of each run's own.`,
+		RunE: func(cmd *cobra.Command, args []string) error {
+			return e.advise(cmd.Context(), args, a)
 		},
 	}
 	f := c.Flags()
-	f.StringVar(&a.model, "model", "", "a profile (gradlab list profiles)")
-	f.StringVar(&a.cluster, "cluster", "", "nodes=16,nic=10Gbps,latency=30us,device=v100,…")
-	f.StringVar(&a.codecs, "codecs", "", "codecs to consider, of fixed size, beside raw")
-	f.StringVar(&a.topologies, "topologies", "", "topologies to consider")
-	f.Float64Var(&a.target, "target", 0, "accuracy that runs are asked about (default: each run's own)")
 	f.StringVar(&a.out, "out", "runs", "base folder of the runs that are asked")
 	f.StringVar(&a.speeds, "speeds", "", "a table of rates (gradlab bench codecs), or speeds of the device in bytes of gradient a second: 'qsgd(bits=4): {encode: 2e9, decode: 5e9}'")
-	f.BoolVar(&a.free, "free", false, "codecs take no time")
-	f.BoolVar(&a.measure, "measure", false, "rates of codecs on this machine, in place of those that come with gradlab")
 	f.IntVar(&a.simulate, "simulate", 3, "run so many of the best on the virtual cluster as well, and the best without a codec, but for those that would take it minutes")
 	f.IntVar(&a.draws, "draws", ask.Draws, "draws behind the 90 % intervals of the choice's step and of the best without a codec; 0: none")
 	f.BoolVar(&a.all, "all", false, "every combination, not the best way of each codec")
@@ -95,17 +79,10 @@ tasks nothing is known is shown and never advised. --codecs leaves the modes out
 	return c
 }
 
-func (e *env) advise(ctx context.Context, a adviseFlags) error {
-	q, err := advise.Ask(a.model, a.cluster)
+func (e *env) advise(ctx context.Context, keys []string, a adviseFlags) error {
+	q, err := advise.Ask(keys)
 	if err != nil {
 		return usageError{err}
-	}
-	if a.codecs != "" {
-		q.Modes = false
-		q.Codecs = append([]string{"raw"}, slices.DeleteFunc(registry.SplitTop(a.codecs), func(s string) bool { return s == "raw" })...)
-	}
-	if a.topologies != "" {
-		q.Topologies = registry.SplitTop(a.topologies)
 	}
 	if err := q.Check(); err != nil {
 		return usageError{err}
@@ -121,7 +98,7 @@ func (e *env) advise(ctx context.Context, a adviseFlags) error {
 	if err != nil {
 		fmt.Fprintln(e.err, "note:", oneLine(err))
 	}
-	evidence, err := advise.Learned(runs, a.target)
+	evidence, err := advise.Learned(runs, q.Target)
 	if err != nil {
 		return err
 	}
@@ -178,10 +155,6 @@ func (e *env) codecTimes(q *advise.Question, a adviseFlags) error {
 	key := ""
 	switch {
 	case q.Said("device.codec"):
-	case a.free:
-		key = "free"
-	case a.measure:
-		key = "here"
 	case a.speeds != "":
 		t, err := coding.Load(a.speeds)
 		if err != nil {
@@ -340,7 +313,7 @@ func deviceBand(q *advise.Question) string {
 	if q.Base.Device == "none" {
 		return "The device's speed is as you stated it, or the cluster's file: that of training, not of a data sheet."
 	}
-	d, err := hardware.LoadDevice(q.Base.Device)
+	d, err := hardware.Load(hardware.Device, q.Base.Device)
 	if err != nil {
 		return err.Error()
 	}
@@ -366,7 +339,7 @@ func commandLine(c config.Config) string {
 				continue
 			}
 			keep = true
-		case "codec", "mode", "topology", "target", "eval_every", "workers", "batch", "device.jitter", "network.bandwidth", "network.latency":
+		case "codec", "mode", "topology", "target", "eval_every", "workers", "batch", "device.law", "network.bandwidth", "network.latency":
 			keep = true // recipe quickstart says something else
 		}
 		if !keep {

@@ -23,24 +23,24 @@ func TestAdviseSaysWhatItFollows(t *testing.T) {
 	}
 	const band = "lie within 10 %"
 	for _, c := range []struct {
-		cluster  string
+		key      string
 		flags    []string
 		code     int
 		want, no string
 	}{
-		{"jitter=0.03", []string{"--free"}, ExitOK, band, "Not in the prediction"},
-		{"network.colocate=true", []string{"--free"}, ExitOK, "Not in the prediction: network.colocate=true.", band},
-		{"network.colocate=true", []string{"--free", "--json"}, ExitOK, `"band": null`, "0.1,"},
-		{"device.law=pareto", []string{"--free"}, ExitOK, "from step to step", band},
+		{"device.law=lognormal(sigma=0.03)", []string{"device.codec=free"}, ExitOK, band, "Not in the prediction"},
+		{"constants.colocate=true", []string{"device.codec=free"}, ExitOK, "Not in the prediction: constants.colocate=true.", band},
+		{"constants.colocate=true", []string{"device.codec=free", "--json"}, ExitOK, `"band": null`, "0.1,"},
+		{"device.law=pareto", []string{"device.codec=free"}, ExitOK, "from step to step", band},
 		{"device.codec=1GB/s", nil, ExitOK, " device.codec=1GB/s", "measured on a core"},
 		{"device.codec=0", nil, ExitOK, "codecs were not billed (device.codec=free)", "measured on a core"},
-		{"jitter=0", []string{"--speeds", speeds}, ExitConfig, "bf16: encode is NaN", band},
+		{"device.law=constant", []string{"--speeds", speeds}, ExitConfig, "bf16: encode is NaN", band},
 	} {
-		args := append([]string{"advise", "--model", "mnistcnn", "--cluster", "nodes=4,device=1T," + c.cluster, "--codecs", "bf16", "--topologies", "ring", "--simulate", "0", "--out", dir}, c.flags...)
+		args := append([]string{"advise", "timing=mnistcnn", "workers=4", "device.flops=1T", c.key, "codec=bf16", "topology=ring", "--simulate", "0", "--out", dir}, c.flags...)
 		var out, err bytes.Buffer
 		code := Main(args, &out, &err)
 		if all := out.String() + err.String(); code != c.code || !strings.Contains(all, c.want) || strings.Contains(all, c.no) {
-			t.Errorf("%s %v: exit %d, want %d, %q and no %q in\n%s", c.cluster, c.flags, code, c.code, c.want, c.no, all)
+			t.Errorf("%s %v: exit %d, want %d, %q and no %q in\n%s", c.key, c.flags, code, c.code, c.want, c.no, all)
 		}
 	}
 }
@@ -50,14 +50,14 @@ func TestAdviceCarriesItsEvidence(t *testing.T) {
 	t.Parallel()
 	patience.Alone(t)
 	var out, err bytes.Buffer
-	code := Main([]string{"advise", "--model", "vgg16", "--cluster", "nodes=8,nic=10Gbps,device=v100,batch=32", "--topologies", "ring", "--codecs", "bf16,lgcodec",
-		"--free", "--simulate", "0", "--json", "--out", t.TempDir()}, &out, &err)
+	code := Main([]string{"advise", "timing=vgg16", "workers=8", "network.bandwidth=10Gbps", "device=v100", "batch=32", "topology=ring", "codec=bf16,lgcodec",
+		"device.codec=free", "--simulate", "0", "--json", "--out", t.TempDir()}, &out, &err)
 	if code == ExitOK {
 		t.Error("a codec that does not exist is considered")
 	}
 	out.Reset()
-	code = Main([]string{"advise", "--model", "vgg16", "--cluster", "nodes=8,nic=10Gbps,device=v100,batch=32", "--topologies", "ring", "--codecs", "bf16",
-		"--free", "--simulate", "0", "--json", "--out", t.TempDir()}, &out, &err)
+	code = Main([]string{"advise", "timing=vgg16", "workers=8", "network.bandwidth=10Gbps", "device=v100", "batch=32", "topology=ring", "codec=bf16",
+		"device.codec=free", "--simulate", "0", "--json", "--out", t.TempDir()}, &out, &err)
 	var answer struct {
 		Best struct {
 			Codec       string
@@ -82,7 +82,7 @@ func TestAdviceSimulatesThreeAndTheBestWithoutACodec(t *testing.T) {
 	t.Parallel()
 	patience.Alone(t)
 	var out, err bytes.Buffer
-	code := Main([]string{"advise", "--model", "lenet", "--cluster", "nodes=4,nic=1Gbps,latency=50us,device=1T", "--free", "--json", "--out", t.TempDir()}, &out, &err)
+	code := Main([]string{"advise", "timing=lenet", "workers=4", "network.bandwidth=1Gbps", "network.latency=50us", "device.flops=1T", "device.codec=free", "--json", "--out", t.TempDir()}, &out, &err)
 	type way struct {
 		Way, Codec string
 		Simulated  *float64 `json:"simulated_seconds"`

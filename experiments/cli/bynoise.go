@@ -25,19 +25,19 @@ func (n *byNoise) flags(f *pflag.FlagSet) {
 	f.Float64Var(&n.rule.Max, "max", 0, "how many times the first batch it becomes at most, with --by-noise; 0: no bound")
 }
 
-// take reads the run: its batches become p's, and what flags and specs do not say is
+// take reads the run: its batches become p's, and what keys, flags and specs do not say is
 // as it was there. It returns the schedules to show.
 func (n *byNoise) take(e *env, f *pflag.FlagSet, p *schedulePlan, specs []string) ([]string, error) {
 	if n.run == "" {
 		for _, name := range []string{"share", "factor", "max"} {
 			if f.Changed(name) {
-				return nil, usageError{fmt.Errorf("--%s goes with --by-noise RUN; with --batch-schedule the spec has options of its own", name)}
+				return nil, usageError{fmt.Errorf("--%s goes with --by-noise RUN; with batch_schedule the spec has options of its own", name)}
 			}
 		}
 		return specs, nil
 	}
 	if p.Grow != "" {
-		return nil, usageError{errors.New("--by-noise makes a batch schedule, and --batch-schedule is one; give one of them")}
+		return nil, usageError{errors.New("--by-noise makes a batch schedule, and batch_schedule is one; give one of them")}
 	}
 	run, err := e.one("runs", n.run)
 	if err != nil {
@@ -51,13 +51,13 @@ func (n *byNoise) take(e *env, f *pflag.FlagSet, p *schedulePlan, specs []string
 		return nil, fmt.Errorf("%s has told no progress yet; a noise scale is measured while a run with observe=noise_scale trains", run.Folder)
 	}
 	last := curve.Progress[len(curve.Progress)-1]
-	if !f.Changed("batch") {
+	if !p.said["batch"] {
 		p.Batch = run.Config.Workers * run.Config.Batch
 	}
 	if !f.Changed("samples") {
 		p.Samples = int(math.Round(float64(last.Samples) / last.Epoch))
 	}
-	if !f.Changed("epochs") {
+	if !p.said["epochs"] {
 		p.Epochs = last.Epoch
 	}
 	if len(specs) == 0 {

@@ -316,7 +316,7 @@ func TestNetsAgree(t *testing.T) {
 // On the virtual clock an asynchronous run repeats on one core and on two.
 func TestSimRepeatsOnAnyCores(t *testing.T) {
 	t.Parallel()
-	text := program.Quick + "policy: asp\nworkers: 4\ndevice: {jitter: 0.3}\nsteps: 60\n"
+	text := program.Quick + "policy: asp\nworkers: 4\ndevice: {law: lognormal(sigma=0.3)}\nsteps: 60\n"
 	text = strings.Replace(strings.Replace(text, "workers: 2\n", "", 1), "steps: 10\n", "", 1)
 	var all []program.Result
 	for _, n := range []string{"1", "2"} {

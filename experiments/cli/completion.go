@@ -20,6 +20,8 @@ func complete(root *cobra.Command) {
 		"run":          completeRun,
 		"sweep":        completeRun,
 		"recipe":       completeRun,
+		"advise":       completeKeys,
+		"schedule":     completeKeys,
 		"list":         words(kindNames),
 		"show":         completeRuns,
 		"weights":      completeRuns,
@@ -72,11 +74,16 @@ func completeRun(_ *cobra.Command, args []string, word string) ([]string, cobra.
 	return completeKey(word)
 }
 
+// completeKeys offers keys, then what stands behind a key.
+func completeKeys(_ *cobra.Command, _ []string, word string) ([]string, cobra.ShellCompDirective) {
+	return completeKey(word)
+}
+
 func completeKey(word string) (out []string, d cobra.ShellCompDirective) {
 	d = cobra.ShellCompDirectiveNoFileComp | cobra.ShellCompDirectiveNoSpace
 	key, value, ok := strings.Cut(word, "=")
 	if !ok {
-		for _, k := range config.Keys() {
+		for _, k := range config.Settings() {
 			out = append(out, k.Name+"=")
 		}
 		return out, d
@@ -98,7 +105,7 @@ func valuesOf(key string) []string {
 			return names(k.name)
 		}
 	}
-	for _, k := range config.Keys() {
+	for _, k := range config.Settings() {
 		switch {
 		case k.Name == key && k.Type == "bool":
 			return []string{"true", "false"}

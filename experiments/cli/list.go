@@ -43,14 +43,15 @@ func kinds() []kind {
 		{"models", "model", nn.Models.Entries},
 		{"profiles", "timing", profile.Profiles.Entries},
 		{"laws", "device.law", timing.Laws.Entries},
+		{"constants", "constants", config.Ideal.Entries},
 		{"faults", "faults", nemesis.Faults.Entries},
 		{"observations", "observe", config.Observations},
 		{"elasticities", "elastic", config.Elasticities.Entries},
 		{"averages", "ema", config.Averages.Entries},
-		{"devices", "device", devices},
-		{"clusters", "cluster", clusters},
-		{"transports", "transport", transports},
-		{"nodes", "node", nodes},
+		{"devices", "device", sheets(hardware.Device)},
+		{"clusters", "cluster", sheets(hardware.Cluster)},
+		{"transports", "transport", sheets(hardware.Transport)},
+		{"nodes", "node", sheets(hardware.Node)},
 		{"data", "data", data.Sets.Entries},
 		{"recipes", "gradlab run", recipes},
 		{"studies", "gradlab reproduce", studies},
@@ -73,44 +74,16 @@ func recipes() []registry.Entry {
 	return out
 }
 
-func devices() []registry.Entry {
-	var out []registry.Entry
-	for _, n := range hardware.Devices() {
-		if d, err := hardware.LoadDevice(n); err == nil {
-			out = append(out, registry.Entry{Name: n, About: d.About, Spec: n})
+// sheets lists the sheets of a kind.
+func sheets(kind string) func() []registry.Entry {
+	return func() (out []registry.Entry) {
+		for _, n := range hardware.Names(kind) {
+			if s, err := hardware.Load(kind, n); err == nil {
+				out = append(out, registry.Entry{Name: n, About: s.About, Spec: n})
+			}
 		}
+		return out
 	}
-	return out
-}
-
-func clusters() []registry.Entry {
-	var out []registry.Entry
-	for _, n := range hardware.Clusters() {
-		if c, err := hardware.LoadCluster(n); err == nil {
-			out = append(out, registry.Entry{Name: n, About: c.About, Spec: n})
-		}
-	}
-	return out
-}
-
-func transports() []registry.Entry {
-	var out []registry.Entry
-	for _, n := range hardware.Transports() {
-		if t, err := hardware.LoadTransport(n); err == nil {
-			out = append(out, registry.Entry{Name: n, About: t.About, Spec: n})
-		}
-	}
-	return out
-}
-
-func nodes() []registry.Entry {
-	var out []registry.Entry
-	for _, name := range hardware.Nodes() {
-		if n, err := hardware.LoadNode(name); err == nil {
-			out = append(out, registry.Entry{Name: name, About: n.About, Spec: name})
-		}
-	}
-	return out
 }
 
 // studies are the studies, then the names of groups of them.

@@ -11,73 +11,54 @@ import (
 	"github.com/gradlab/gradlab/experiments/hardware"
 )
 
-// helpMeasured tells what was measured of a device, a cluster, a transport or a node: values,
-// how well they are known, and where they are from.
+// helpMeasured prints what was measured of a device, a cluster, a transport or a node: values,
+// how well they are known, and where they are from. kind is its plural.
 func (e *env) helpMeasured(kind, name string) {
-	switch kind {
-	case "devices":
-		if d, err := hardware.LoadDevice(name); err == nil {
-			e.helpDevice(d)
-		}
-	case "clusters":
-		if c, err := hardware.LoadCluster(name); err == nil {
-			e.helpCluster(c)
-		}
-	case "transports":
-		if t, err := hardware.LoadTransport(name); err == nil {
-			e.helpSpread("What it sets", t.Keys, t.Site)
-			fmt.Fprintf(e.out, "\nFrom, where none is named: %s.\n", t.Source)
-		}
-	case "nodes":
-		if n, err := hardware.LoadNode(name); err == nil {
-			e.helpSpread("What it sets", n.Keys, 0)
-			fmt.Fprintf(e.out, "\nFrom, where none is named: %s.\n", n.Source)
-		}
+	kind = strings.TrimSuffix(kind, "s")
+	if !slices.Contains(hardware.Kinds(), kind) {
+		return
 	}
-}
-
-func (e *env) helpDevice(d *hardware.Device) {
-	fmt.Fprintln(e.out, "\nRates, samples a second, forward and backward:")
-	w := tabwriter.NewWriter(e.out, 0, 4, 2, ' ', 0)
-	for _, n := range slices.Sorted(maps.Keys(d.Rates)) {
-		r := d.Rates[n]
-		fmt.Fprintln(w, strings.TrimRight(fmt.Sprintf("  %s\t%g\tbatch %d\t%s", n, r.Rate, r.Batch, r.Source), "\t"))
+	s, err := hardware.Load(kind, name)
+	if err != nil {
+		return
 	}
-	_ = w.Flush()
-	if d.Memory > 0 {
-		fmt.Fprintf(e.out, "Its memory moves %.4g GB/s, by its data sheet.\n", d.Memory/1e9)
+	if kind == hardware.Cluster {
+		fmt.Fprintf(e.out, "  gradlab advise timing=resnet50 workers=64 cluster=%s\n", s.Name)
 	}
-	fmt.Fprintf(e.out, "\nFrom, where none is named: %s.\n", d.Source)
-}
-
-func (e *env) helpCluster(c *hardware.Cluster) {
-	fmt.Fprintf(e.out, "  gradlab advise --model resnet50 --cluster '%s,nodes=8'\n", c.Name)
-	fmt.Fprintln(e.out, "\nWhat it sets:")
-	w := tabwriter.NewWriter(e.out, 0, 4, 2, ' ', 0)
-	for _, a := range c.Assignments() {
-		fmt.Fprintf(w, "  %s\t%s\n", a[0], a[1])
+	if len(s.Rates) > 0 {
+		fmt.Fprintln(e.out, "\nRates, samples a second, forward and backward:")
+		w := tabwriter.NewWriter(e.out, 0, 4, 2, ' ', 0)
+		for _, n := range slices.Sorted(maps.Keys(s.Rates)) {
+			r := s.Rates[n]
+			fmt.Fprintln(w, strings.TrimRight(fmt.Sprintf("  %s\t%g\tbatch %d\t%s", n, r.Rate, r.Batch, r.Source), "\t"))
+		}
+		_ = w.Flush()
 	}
-	_ = w.Flush()
-	for _, line := range slices.Concat(c.Fitted, c.Stated) {
+	if s.Memory > 0 {
+		fmt.Fprintf(e.out, "Its memory moves %.4g GB/s, by its data sheet.\n", s.Memory/1e9)
+	}
+	if len(s.Keys) > 0 {
+		e.helpKeys(s.Keys, s.Site)
+	}
+	for _, line := range slices.Concat(s.Fitted, s.Stated) {
 		fmt.Fprintf(e.out, "  %s\n", line)
 	}
-	if c.Band > 0 {
-		fmt.Fprintf(e.out, "Predicted rates on points that were not fitted are off by %.0f %% (rms).\n", 100*c.Band)
+	if s.Band > 0 {
+		fmt.Fprintf(e.out, "Predicted rates on points that were not fitted are off by %.0f %% (rms).\n", 100*s.Band)
 	}
-	if len(c.Spread) > 0 {
-		e.helpSpread("How well they are known", c.Spread, c.Site)
-	}
-	fmt.Fprintf(e.out, "\nFrom: %s.\n", c.Source)
+	fmt.Fprintf(e.out, "\nFrom, where none is named: %s.\n", s.Source)
 }
 
-// helpSpread lists parameters with their spreads. Those of a cluster have their middles
-// among its keys.
-func (e *env) helpSpread(title string, all []hardware.Parameter, site float64) {
-	fmt.Fprintf(e.out, "\n%s, with a standard deviation (±: in its unit; ×÷: as a factor):\n", title)
+// helpKeys lists the keys that a sheet sets, with their spreads. One without a value is
+// known so well whatever sets it.
+func (e *env) helpKeys(all []hardware.Parameter, site float64) {
+	fmt.Fprintln(e.out, "\nWhat it sets, with a standard deviation (±: in its unit; ×÷: as a factor):")
 	w := tabwriter.NewWriter(e.out, 0, 4, 2, ' ', 0)
 	for _, p := range all {
 		spread := fmt.Sprintf("×÷ %g", p.Times)
 		switch {
+		case !p.Varies():
+			spread = ""
 		case p.Plus > 0:
 			spread = fmt.Sprintf("± %.3g", p.Plus)
 		case p.Times == 1:

@@ -39,36 +39,16 @@ func TestHelpTellsWhatWasMeasured(t *testing.T) {
 		}
 		return want
 	}
-	for _, n := range hardware.Transports() {
-		tr, err := hardware.LoadTransport(n)
-		if err != nil {
-			t.Fatal(err)
+	for _, kind := range hardware.Kinds() {
+		for _, n := range hardware.Names(kind) {
+			sheet, err := hardware.Load(kind, n)
+			if err != nil {
+				t.Fatal(err)
+			}
+			if kind == hardware.Node && n == hardware.Unknown { // which is a transport too
+				continue
+			}
+			tells(n, slices.Concat(spreads(sheet.Keys), sheet.Fitted, sheet.Stated, slices.Collect(maps.Keys(sheet.Rates)), []string{sheet.Source})...)
 		}
-		tells(n, append(spreads(tr.Keys), tr.Source)...)
-	}
-	for _, n := range hardware.Nodes() {
-		if node, err := hardware.LoadNode(n); err != nil {
-			t.Fatal(err)
-		} else if n != hardware.Unknown { // which is a transport too
-			tells(n, append(spreads(node.Keys), node.Source)...)
-		}
-	}
-	for _, n := range hardware.Clusters() {
-		c, err := hardware.LoadCluster(n)
-		if err != nil {
-			t.Fatal(err)
-		}
-		want := slices.Concat(spreads(c.Spread), c.Fitted, c.Stated, []string{c.Source})
-		for _, a := range c.Assignments() {
-			want = append(want, a[0], a[1])
-		}
-		tells(n, want...)
-	}
-	for _, n := range hardware.Devices() {
-		d, err := hardware.LoadDevice(n)
-		if err != nil {
-			t.Fatal(err)
-		}
-		tells(n, append(slices.Collect(maps.Keys(d.Rates)), d.Source)...)
 	}
 }

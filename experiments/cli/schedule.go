@@ -5,11 +5,13 @@ import (
 	"errors"
 	"fmt"
 	"math"
+	"slices"
 	"strconv"
 	"strings"
 
 	"github.com/spf13/cobra"
 
+	"github.com/gradlab/gradlab/experiments/config"
 	"github.com/gradlab/gradlab/experiments/figure"
 	"github.com/gradlab/gradlab/lrschedule"
 	"github.com/gradlab/gradlab/sgd/profile"
@@ -24,6 +26,8 @@ type schedulePlan struct {
 	Updates int     `json:"updates"`
 	Grow    string  `json:"batch_schedule,omitempty"` // "": the batch stays
 	Resize  string  `json:"side_schedule,omitempty"`  // "": pictures keep the size of the data set
+
+	said map[string]bool // keys that the command line gives
 
 	job   *train.Job          // whose batches change, of one worker; nil: none do
 	sides lrschedule.SideSpec // nil: the side stays
@@ -42,44 +46,46 @@ func (e *env) scheduleCommand() *cobra.Command {
 	var asJSON bool
 	var noise byNoise
 	c := &cobra.Command{
-		Use:   "schedule SPEC...",
+		Use:   "schedule [SPEC…] [key=value…]",
 		Short: "Rates, batches and sides of schedules over a run: table or figure",
 		Long: `Schedule says what learning rate a schedule (gradlab list schedules) gives over a
-run: at evenly spaced updates, and where it is highest. Without flags the run is 90
-epochs of ImageNet with batch 256.
+run: at evenly spaced updates, and where it is highest. Keys are those of a run:
+batch, of all workers together, epochs, batch_schedule and side_schedule. Without
+them it is 90 epochs of ImageNet with batch 256.
 
-  gradlab schedule goyal akiba 'mlperf(lr=21.2,warmup=16)' --batch 32768
-  gradlab schedule 'onecycle(lr=0.4)' --samples 50000 --epochs 10 --plot onecycle
-  gradlab schedule 'step(lr=0.1,factor=0.2,at=[160])' --batch-schedule 'growth(at=[60,120])' \
-      --batch 128 --samples 50000 --epochs 200 --plot smith
+  gradlab schedule goyal akiba 'mlperf(lr=21.2,warmup=16)' batch=32768
+  gradlab schedule 'onecycle(lr=0.4)' epochs=10 --samples 50000 --plot onecycle
+  gradlab schedule 'step(lr=0.1,factor=0.2,at=[160])' 'batch_schedule=growth(at=[60,120])' \
+      batch=128 epochs=200 --samples 50000 --plot smith
 
 --plot NAME draws the schedules, a curve each, into NAME.svg and NAME.png; --json
-has the rate of every update. With --batch-schedule (gradlab list batch-schedules)
+has the rate of every update. With batch_schedule (gradlab list batch-schedules)
 the batch changes during the run: the table and the figure have it beside the rates.
-With --side-schedule (gradlab list side-schedules) so does the side of pictures:
+With side_schedule (gradlab list side-schedules) so does the side of pictures:
 
-  gradlab schedule --side-schedule 'progressive(from=128,to=192)' --epochs 88 --plot sides
+  gradlab schedule 'side_schedule=progressive(from=128,to=192)' epochs=88 --plot sides
 
 --by-noise RUN makes that batch schedule from the gradient noise scale that a run
 with observe=noise_scale measured, and says what to type to train with it: the batch
-grows as the noise scale does. Without a SPEC, --batch, --samples and --epochs they
+grows as the noise scale does. Without a SPEC, batch, epochs and --samples they
 are the run's.
 
   gradlab run quickstart codec=raw mode=reduce batch=1 observe=noise_scale
   gradlab schedule --by-noise runs/quickstart/…`,
-		Args: func(_ *cobra.Command, args []string) error {
-			if len(args) == 0 && noise.run == "" && p.Grow == "" && p.Resize == "" {
-				return usageError{fmt.Errorf("schedule wants one or more schedules, such as 'cosine(lr=0.1)'; gradlab list schedules has their names (batches: --batch-schedule, sides: --side-schedule)")}
-			}
-			return nil
-		},
 		RunE: func(cmd *cobra.Command, args []string) error {
-			args, err := noise.take(e, cmd.Flags(), &p, args)
+			args, err := p.take(args)
+			if err != nil {
+				return usageError{err}
+			}
+			if len(args) == 0 && noise.run == "" && p.Grow == "" && p.Resize == "" {
+				return usageError{fmt.Errorf("schedule wants one or more schedules, such as 'cosine(lr=0.1)'; gradlab list schedules has their names (batches: batch_schedule=…, sides: side_schedule=…)")}
+			}
+			args, err = noise.take(e, cmd.Flags(), &p, args)
 			if err != nil {
 				return err
 			}
-			if p.Batch < 1 || p.Samples < 1 || !(p.Epochs > 0) || math.IsInf(p.Epochs, 0) || rows < 2 {
-				return usageError{fmt.Errorf("--batch %d, --samples %d, --epochs %v, --rows %d: want at least 1, 1, more than 0, and 2", p.Batch, p.Samples, p.Epochs, rows)}
+			if p.Samples < 1 || !(p.Epochs > 0) || rows < 2 {
+				return usageError{fmt.Errorf("--samples %d, epochs=%v, --rows %d: want at least 1, more than 0, and 2", p.Samples, p.Epochs, rows)}
 			}
 			updates := p.Epochs * float64(p.Samples) / float64(p.Batch)
 			if updates < 1 || updates > 1e8 {
@@ -122,16 +128,47 @@ are the run's.
 		},
 	}
 	f := c.Flags()
-	f.IntVar(&p.Batch, "batch", 256, "samples an update, all workers together")
-	f.StringVar(&p.Grow, "batch-schedule", "", "how the batch changes; --batch is the first")
-	f.StringVar(&p.Resize, "side-schedule", "", "how the side of training pictures changes")
 	noise.flags(f)
 	f.IntVar(&p.Samples, "samples", 1281167, "samples of the training set")
-	f.Float64Var(&p.Epochs, "epochs", 90, "planned passes over it")
 	f.IntVar(&rows, "rows", 16, "rows of the table")
 	f.StringVar(&plot, "plot", "", "name of a figure to draw, without .svg and .png")
 	f.BoolVar(&asJSON, "json", false, "one JSON document")
 	return c
+}
+
+// take takes up the keys among arguments, and returns the schedules.
+func (p *schedulePlan) take(args []string) (specs []string, err error) {
+	c := config.Default()
+	c.Batch, c.Epochs, p.said = 256, 90, map[string]bool{}
+	for _, a := range args {
+		key, text, ok := strings.Cut(a, "=")
+		if key = strings.ToLower(strings.TrimSpace(key)); !ok || strings.ContainsAny(key, "( ") {
+			specs = append(specs, a)
+			continue
+		}
+		if p.said[key] = true; key == "schedule" {
+			more, err := config.Values(text)
+			if err != nil {
+				return nil, fmt.Errorf("key %q: %w", key, err)
+			}
+			specs = append(specs, more...)
+			continue
+		}
+		if !slices.Contains([]string{"batch", "epochs", "batch_schedule", "side_schedule"}, key) {
+			return nil, fmt.Errorf("%s: key %q does not say what schedules are asked about; there are schedule, batch, epochs, batch_schedule and side_schedule", a, key)
+		}
+		if err := c.Set(key, text); err != nil {
+			return nil, err
+		}
+	}
+	p.Batch, p.Epochs = c.Batch, c.Epochs
+	if p.said["batch_schedule"] {
+		p.Grow = c.BatchSchedule
+	}
+	if p.said["side_schedule"] {
+		p.Resize = c.SideSchedule
+	}
+	return specs, nil
 }
 
 // at is the progress before update n.
@@ -170,7 +207,7 @@ func (p *schedulePlan) resize() error {
 		return err
 	}
 	if lrschedule.IsFixedSide(s) {
-		return fmt.Errorf("--side-schedule %s: pictures keep the size of the data set, which no schedule knows; leave the flag out", p.Resize)
+		return fmt.Errorf("side_schedule=%s: pictures keep the size of the data set, which no schedule knows; leave the key out", p.Resize)
 	}
 	p.Resize, p.sides = lrschedule.Sides.Spec(s), s
 	return nil

@@ -20,20 +20,24 @@ func TestSchedule(t *testing.T) {
 		code int
 		want string
 	}{
-		{[]string{"schedule", "goyal", "step(lr=0.4)", "--batch", "8192", "--plot", plot}, ExitOK, "goyal: highest 3.2, first before update 782 (epoch 5.00)"},
-		{[]string{"schedule", "warmup(poly(lr=1),epochs=1)", "--samples", "100", "--batch", "10", "--epochs", "2"}, ExitOK, "│  1.90 │     19 │"},
+		{[]string{"schedule", "goyal", "step(lr=0.4)", "batch=8192", "--plot", plot}, ExitOK, "goyal: highest 3.2, first before update 782 (epoch 5.00)"},
+		{[]string{"schedule", "warmup(poly(lr=1),epochs=1)", "--samples", "100", "batch=10", "epochs=2"}, ExitOK, "│  1.90 │     19 │"},
 		{[]string{"schedule"}, ExitConfig, "one or more schedules"},
+		{[]string{"schedule", "schedule=goyal,step(lr=0.4)", "batch=8192"}, ExitOK, "step(lr=0.4): highest 0.4"},
+		{[]string{"schedule", "goyal", "epochs=0"}, ExitConfig, "epochs=0"},
+		{[]string{"schedule", "goyal", "epochs=few"}, ExitConfig, `key "epochs": want a number`},
+		{[]string{"schedule", "goyal", "workers=8"}, ExitConfig, `key "workers" does not say what schedules are asked about; there are schedule, batch`},
 		{[]string{"schedule", "trapez"}, ExitConfig, `did you mean "trapezoid"`},
 		{[]string{"schedule", "onecycle(up=2)"}, ExitConfig, `"up" is 2`},
-		{[]string{"schedule", "goyal", "--batch", "0"}, ExitConfig, "--batch 0"},
-		{[]string{"schedule", "goyal", "--epochs", "1e300"}, ExitConfig, "100 million"},
-		{[]string{"schedule", "goyal", "--batch", "10000000", "--epochs", "1"}, ExitConfig, "updates"},
-		{[]string{"schedule", "step(lr=1,at=[9],factor=0.5)", "--batch-schedule", "growth(factor=2,at=[1])", "--samples", "100", "--batch", "10", "--epochs", "3", "--plot", plot + "-grown"}, ExitOK, "│  2.80 │     19 │    20 │"},
-		{[]string{"schedule", "--side-schedule", "stages(sides=[96,128],at=[1])", "--samples", "100", "--batch", "10", "--epochs", "2", "--plot", plot + "-sides"}, ExitOK, "│  1.90 │     19 │  128 │"},
-		{[]string{"schedule", "--side-schedule", "fixed"}, ExitConfig, "leave the flag out"},
-		{[]string{"schedule", "--side-schedule", "stages(sides=[2],at=[])"}, ExitConfig, "want a side of"},
-		{[]string{"schedule", "goyal", "--batch-schedule", "growth(factor=0.1)"}, ExitConfig, `"factor" is 0.1`},
-		{[]string{"schedule", "goyal", "--batch-schedule", "stages(times=[0.001],at=[])"}, ExitConfig, "makes a batch of 0"},
+		{[]string{"schedule", "goyal", "batch=0"}, ExitConfig, `key "batch": want at least 1, not 0`},
+		{[]string{"schedule", "goyal", "epochs=1e300"}, ExitConfig, "100 million"},
+		{[]string{"schedule", "goyal", "batch=10000000", "epochs=1"}, ExitConfig, "updates"},
+		{[]string{"schedule", "step(lr=1,at=[9],factor=0.5)", "batch_schedule=growth(factor=2,at=[1])", "--samples", "100", "batch=10", "epochs=3", "--plot", plot + "-grown"}, ExitOK, "│  2.80 │     19 │    20 │"},
+		{[]string{"schedule", "side_schedule=stages(sides=[96,128],at=[1])", "--samples", "100", "batch=10", "epochs=2", "--plot", plot + "-sides"}, ExitOK, "│  1.90 │     19 │  128 │"},
+		{[]string{"schedule", "side_schedule=fixed"}, ExitConfig, "leave the key out"},
+		{[]string{"schedule", "side_schedule=stages(sides=[2],at=[])"}, ExitConfig, "want a side of"},
+		{[]string{"schedule", "goyal", "batch_schedule=growth(factor=0.1)"}, ExitConfig, `"factor" is 0.1`},
+		{[]string{"schedule", "goyal", "batch_schedule=stages(times=[0.001],at=[])"}, ExitConfig, "makes a batch of 0"},
 	} {
 		var out, err bytes.Buffer
 		if code := Main(c.args, &out, &err); code != c.code || !strings.Contains(out.String()+err.String(), c.want) {
@@ -46,7 +50,7 @@ func TestSchedule(t *testing.T) {
 		}
 	}
 	var out, errs bytes.Buffer
-	Main([]string{"schedule", "step(lr=1,at=[1])", "--samples", "100", "--batch", "10", "--epochs", "2", "--json"}, &out, &errs)
+	Main([]string{"schedule", "step(lr=1,at=[1])", "--samples", "100", "batch=10", "epochs=2", "--json"}, &out, &errs)
 	var got struct {
 		Updates   int
 		Schedules []struct {
@@ -100,9 +104,9 @@ func TestScheduleByNoise(t *testing.T) {
 	for want, args := range map[string][]string{
 		"observe=noise_scale":      {"schedule", "--by-noise", plain.Folder},
 		"goes with --by-noise":     {"schedule", "goyal", "--factor", "2"},
-		"give one of them":         {"schedule", "--by-noise", measured.Folder, "--batch-schedule", "fixed"},
+		"give one of them":         {"schedule", "--by-noise", measured.Folder, "batch_schedule=fixed"},
 		`"factor" is 1`:            {"schedule", "--by-noise", measured.Folder, "--factor", "1"},
-		"so the batch stays":       {"schedule", "--by-noise", measured.Folder, "--batch", "100000", "--epochs", "200"},
+		"so the batch stays":       {"schedule", "--by-noise", measured.Folder, "batch=100000", "epochs=200"},
 		"is no folder with runs, ": {"schedule", "--by-noise", "nothing"},
 	} {
 		code := ExitConfig

@@ -37,8 +37,8 @@ what other processes read is not measured: gradlab.virtual.spend(seconds) states
 With a codec in between (gradlab.ddp_hook), its encoding is computing beside the main
 thread, and its payloads are what is moved; docs/from-pytorch.md has an example.
 
-Keys are cluster, transport, node, topology and those of network.* (gradlab list keys); of a
-cluster or transport only what it says of the network counts.`,
+Keys are cluster, transport, node, topology and those of network.* and constants.*
+(gradlab list keys) that are of the network; of a sheet only what it says of that counts.`,
 		Args: func(cmd *cobra.Command, args []string) error {
 			dash := cmd.ArgsLenAtDash()
 			if dash < 0 {

@@ -19,7 +19,7 @@ func TestFilesAreBounded(t *testing.T) {
 	}
 	for what, read := range map[string]func(string) error{
 		"recipe":          func(p string) error { _, err := LoadRecipe(p); return err },
-		"cluster":         func(p string) error { _, err := hardware.LoadCluster(p); return err },
+		"cluster":         func(p string) error { _, err := hardware.Load(hardware.Cluster, p); return err },
 		"rates of codecs": func(p string) error { _, err := hardware.LoadCodecs(p); return err },
 		"stated rates":    func(p string) error { _, err := coding.Load(p); return err },
 	} {

@@ -44,11 +44,17 @@ func canonical[T any](t *registry.Table[T]) func(text string) (string, error) {
 	}
 }
 
-// known accepts the names there are, and none.
-func known(names func() []string) func(text string) (string, error) {
+// known accepts the names of the sheets there are, and none.
+func known(kind string) func(text string) (string, error) {
 	return func(text string) (string, error) {
-		if text != "none" && !slices.Contains(names(), text) {
-			return text, fmt.Errorf("want none or a known name, not %q; %s", text, registry.Suggest(text, names()))
+		names := hardware.Names(kind)
+		switch {
+		case text == "none" || slices.Contains(names, text):
+		case hardware.IsFile(text):
+			_, err := hardware.Load(kind, text)
+			return text, err
+		default:
+			return text, fmt.Errorf("want none or a known name, not %q; %s", text, registry.Suggest(text, names))
 		}
 		return text, nil
 	}
@@ -77,10 +83,10 @@ var specs = map[string]func(text string) (string, error){
 		}
 		return text, nil
 	},
-	"cluster":    known(hardware.Clusters),
-	"transport":  known(hardware.Transports),
-	"node":       known(hardware.Nodes),
-	"device":     known(hardware.Devices),
+	"cluster":    known(hardware.Cluster),
+	"transport":  known(hardware.Transport),
+	"node":       known(hardware.Node),
+	"device":     known(hardware.Device),
 	"device.law": canonical(timing.Laws),
 	"device.slow": func(text string) (string, error) {
 		s, err := timing.ParseSlow(text)
@@ -122,20 +128,7 @@ func Canonical(key, value string) string {
 // Resolve checks everything that can be checked without data, and writes spec
 // text in canonical form. Its error names every key that is wrong.
 func (c *Config) Resolve() error {
-	var errs []error
-	v := reflect.ValueOf(c).Elem()
-	for _, k := range Keys() {
-		if f := specs[k.Name]; f != nil {
-			text, err := f(v.Field(k.field).String())
-			if err != nil {
-				errs = append(errs, fmt.Errorf("key %q: %w", k.Name, err))
-			}
-			v.Field(k.field).SetString(text)
-		}
-		if err := k.inRange(v.Field(k.field)); err != nil {
-			errs = append(errs, fmt.Errorf("key %q: %w", k.Name, err))
-		}
-	}
+	errs := c.resolveKeys()
 	c.speed()
 	if c.Steps == 0 && c.Epochs == 0 {
 		errs = append(errs, errors.New("keys \"steps\" and \"epochs\" are both 0: nothing to do"))
@@ -143,8 +136,8 @@ func (c *Config) Resolve() error {
 	if err := c.checkUntil(); err != nil {
 		errs = append(errs, err)
 	}
-	if c.NetworkModel == "fifo" && (c.NetworkPerHost > 1 || c.NetworkColocate || c.NetworkRack > 0 || c.NetworkStream > 0 || c.NetworkReduce > 0 || c.NetworkGather > 0 || c.NetworkMessage != "0s") {
-		errs = append(errs, errors.New("key \"network.model\": fifo knows neither hosts nor racks nor limits of streams nor a cost of messages; use fair"))
+	if by := c.Constants; by.Model == "fifo" && (c.NetworkPerHost > 1 || by.Colocate || c.NetworkRack > 0 || by.Stream > 0 || by.Reduce > 0 || by.Gather > 0 || by.Message > 0) {
+		errs = append(errs, errors.New("key \"constants.model\": fifo knows neither hosts nor racks nor limits of streams nor a cost of messages; use fair"))
 	}
 	if c.IsObserved(Trace) && c.Net != "sim" {
 		errs = append(errs, fmt.Errorf("key \"observe\": net=%s has no virtual clock to trace; take trace out, or use net=sim", c.Net))
@@ -165,6 +158,29 @@ func (c *Config) Resolve() error {
 		errs = append(errs, err)
 	}
 	return errors.Join(errs...)
+}
+
+// resolveKeys checks each key by itself, and writes its spec text in canonical form.
+func (c *Config) resolveKeys() []error {
+	var errs []error
+	v := reflect.ValueOf(c).Elem()
+	for _, k := range Keys() {
+		if f := specs[k.Name]; f != nil {
+			text, err := f(v.Field(k.field).String())
+			if err != nil {
+				errs = append(errs, fmt.Errorf("key %q: %w", k.Name, err))
+			}
+			v.Field(k.field).SetString(text)
+		}
+		if k.Name == constantsKey {
+			continue
+		}
+		if err := k.inRange(v.Field(k.field)); err != nil {
+			errs = append(errs, fmt.Errorf("key %q: %w", k.Name, err))
+		}
+	}
+	errs = append(errs, c.Constants.wrong("key %q: %w", constantsKey+".")...)
+	return errs
 }
 
 // Goal is what keys target and metric say.
@@ -459,19 +475,17 @@ func (c Config) timing() (timing.Timing, error) {
 		if err != nil {
 			return timing.Timing{}, fmt.Errorf("key \"device\": %w", err)
 		}
-		d, err := hardware.LoadDevice(c.Device)
+		d, err := hardware.Load(hardware.Device, c.Device)
 		if err != nil {
 			return timing.Timing{}, fmt.Errorf("key \"device\": %w", err)
 		}
 		flops, _ = d.FLOPS(p)
 	}
 	if c.Workers > 1 {
-		flops /= 1 + c.DeviceOverhead
+		flops /= 1 + c.Constants.Overhead
 	}
-	step, _ := time.ParseDuration(c.DeviceStep)
-	call, _ := time.ParseDuration(c.NetworkCall)
-	return timing.Timing{FLOPS: flops, Step: step, Call: call, Input: c.DeviceInput, Jitter: c.DeviceJitter, Law: law, Slow: slow, Spread: c.DeviceSpread,
-		Apply: c.DeviceApply}, nil
+	return timing.Timing{FLOPS: flops, Step: c.Constants.Step, Call: c.Constants.Call, Input: c.Constants.Input, Law: law, Slow: slow,
+		Apply: float64(c.Constants.Apply)}, nil
 }
 
 func (c Config) runID() uint64 {
@@ -491,7 +505,7 @@ func (c Config) Place(servers int) []int {
 		place = append(place, w/perHost)
 	}
 	for s := range servers {
-		if c.NetworkColocate {
+		if c.Constants.Colocate {
 			place = append(place, s%hosts)
 		} else {
 			place = append(place, hosts+s/perHost)
@@ -530,9 +544,9 @@ func (c Config) VirtualNet(servers int, start time.Duration) (*sim.Net, error) {
 	}
 	n := &sim.Net{Start: start, Faults: plan, Network: &sim.Fair{
 		Bandwidth: c.carried(), Latency: latency, Message: message,
-		Place: c.Place(servers), Inside: c.NetworkInside, Bridge: c.NetworkBridge, Stream: c.stream(), Rack: c.NetworkRack, Oversubscription: c.NetworkOversub,
+		Place: c.Place(servers), Inside: c.NetworkInside, Bridge: float64(c.Constants.Bridge), Stream: c.stream(), Rack: c.NetworkRack, Oversubscription: c.NetworkOversub,
 	}}
-	if c.NetworkModel == "fifo" {
+	if c.Constants.Model == "fifo" {
 		n.Network = &sim.FIFO{Bandwidth: c.carried(), Latency: latency}
 	}
 	return n, nil

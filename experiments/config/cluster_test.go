@@ -34,13 +34,13 @@ func TestClusterOverRecipe(t *testing.T) {
 		over []string
 		want string
 	}{
-		{recipe, nil, "device=none device.flops=5e+09 device.slow=1x10 network.bandwidth=1e+08 network.latency=7µs network.colocate=false"},
-		{recipe, []string{"cluster=piz-daint"}, "device=p100-daint device.slow=1x10 network.bandwidth=2.52e+09 network.latency=30µs network.colocate=true"},
+		{recipe, nil, "device=none device.flops=5e+09 device.slow=1x10 network.bandwidth=1e+08 network.latency=7µs constants.colocate=false"},
+		{recipe, []string{"cluster=piz-daint"}, "device=p100-daint device.slow=1x10 network.bandwidth=2.52e+09 network.latency=30µs constants.colocate=true"},
 		{recipe, []string{"network.latency=1us", "cluster=piz-daint"}, "device=p100-daint network.bandwidth=2.52e+09 network.latency=1µs"},
-		{recipe + "cluster: piz-daint\n", nil, "device=p100-daint device.slow=1x10 network.bandwidth=1e+08 network.latency=7µs network.colocate=true"},
-		{recipe + "cluster: piz-daint\n", []string{"cluster=minsky"}, "network.per_host=4 device.jitter=0.0245 network.colocate=false device.slow=1x10"},
-		{folder, []string{"cluster=minsky"}, "network.per_host=4 device.jitter=0.0245 network.colocate=false device.overhead=0 device.slow=1x10"},
-		{folder, []string{"cluster=none"}, "device=none device.jitter=0 device.overhead=0 network.colocate=false device.slow=1x10"},
+		{recipe + "cluster: piz-daint\n", nil, "device=p100-daint device.slow=1x10 network.bandwidth=1e+08 network.latency=7µs constants.colocate=true"},
+		{recipe + "cluster: piz-daint\n", []string{"cluster=minsky"}, "network.per_host=4 device.law=lognormal(sigma=0.0245) constants.colocate=false device.slow=1x10"},
+		{folder, []string{"cluster=minsky"}, "network.per_host=4 device.law=lognormal(sigma=0.0245) constants.colocate=false constants.overhead=0 device.slow=1x10"},
+		{folder, []string{"cluster=none"}, "device=none device.law=constant constants.overhead=0 constants.colocate=false device.slow=1x10"},
 		{folder, []string{"device.flops=1e12"}, "device=none device.flops=1e+12 cluster=piz-daint network.bandwidth=2.52e+09"},
 		{folder, []string{"device=none", "device.flops=1e12"}, "device=none device.flops=1e+12"},
 	} {
@@ -61,7 +61,7 @@ func TestClusterOverRecipe(t *testing.T) {
 	for _, c := range []struct{ text, want string }{
 		{"cluster: piz-daint\nruns:\n  - {name: a, device: {flops: 5e9}}\n", "none"},
 		{"cluster: piz-daint\nruns:\n  - {name: a, device: k80-p2, device.flops: 5e9}\n", "k80-p2"},
-		{"cluster: piz-daint\nruns:\n  - {name: a, device.jitter: 0.5}\n", "p100-daint"},
+		{"cluster: piz-daint\nruns:\n  - {name: a, device.law: lognormal(sigma=0.5)}\n", "p100-daint"},
 	} {
 		if got, err := of("timing: resnet50\n" + c.text); err != nil || got.Device != c.want {
 			t.Errorf("%s: device %s, want %s, %v", c.text, got.Device, c.want, err)
@@ -100,7 +100,7 @@ func TestClusterOfAFile(t *testing.T) {
 	}
 	for text, want := range map[string]string{
 		"":                                 "no such file",
-		"keys: {batch: 3}":                 `key "batch" is not of a cluster: want device, device.* and network.*`,
+		"keys: {batch: 3}":                 `key "batch" is not of a cluster: want device, transport, node, device.*, network.* and constants.*`,
 		"keys: {network.bandwidth: heaps}": `key "network.bandwidth": want bits per second`,
 		"cabinets: 3":                      "field cabinets not found",
 	} {
@@ -119,7 +119,7 @@ func TestClusterOfAFile(t *testing.T) {
 func TestClusterThatIsKnown(t *testing.T) {
 	t.Parallel()
 	file := filepath.Join(t.TempDir(), "mine.yaml")
-	text := "about: mine\nkeys: {network.share: 0.5, device.flops: 1e12}\nspeeds: {lenet: 3e12}\nspread:\n  - {key: network.share, value: \"0.5\", times: 1.01}\nsite: 0.02\n"
+	text := "about: mine\nkeys: {constants.share: {value: 0.5, times: 1.01}, device.flops: 1e12}\nspeeds: {lenet: 3e12}\nsite: 0.02\n"
 	if err := os.WriteFile(file, []byte(text), 0o644); err != nil {
 		t.Fatal(err)
 	}
@@ -140,20 +140,20 @@ func TestClusterThatIsKnown(t *testing.T) {
 			t.Fatal(err)
 		}
 		for i, p := range s.Parameters() {
-			if p.Key == "network.share" {
-				if s.Middle(i) != c.NetworkShare {
-					t.Errorf("around %v; want %v", s.Middle(i), c.NetworkShare)
+			if p.Key == "constants.share" {
+				if s.Middle(i) != c.Constants.Share {
+					t.Errorf("around %v; want %v", s.Middle(i), c.Constants.Share)
 				}
 				return p.Times
 			}
 		}
-		t.Fatal("network.share does not vary")
+		t.Fatal("constants.share does not vary")
 		return 0
 	}
 	if w := width(c); w != 1.01 {
 		t.Errorf("of the file: %v", w)
 	}
-	if w := width(of("timing=lenet", "network.share=0.6")); w <= 1.01 {
+	if w := width(of("timing=lenet", "constants.share=0.6")); w <= 1.01 {
 		t.Errorf("of a key that was changed: %v", w)
 	}
 	if err := os.Remove(file); err != nil {
@@ -164,8 +164,21 @@ func TestClusterThatIsKnown(t *testing.T) {
 		t.Errorf("what is kept: %v, %v", again.DeviceFLOPS, err)
 	}
 	for text, want := range map[string]string{
-		"keys: {network.share: 0.5}\nspread: [{key: nonsense, times: 2}]":        "nonsense",
-		"keys: {network.share: 0.5}\nspread: [{key: network.share, times: 0.5}]": "times of at least 1",
+		"keys: {network.nonsense: {times: 2}}":                     `line 1: unknown key "network.nonsense"`,
+		"keys:\n  constants.share: {value: 0.5, times: 0.5}":       `line 2: key "constants.share": want times of at least 1`,
+		"keys: {constants.share: {value: 0.5, times: 2, plus: 1}}": "or plus of more than 0",
+		"keys: {constants.share: {}}":                              "want a value, times or plus",
+		"keys: {constants.share: {middle: 1}}":                     `there is no "middle"; want value, times, plus or source`,
+		"keys: {constants.share: [1, 2]}":                          "want a value, or a mapping",
+		"keys: {constants.share: }":                                "want a value, or a mapping",
+		"keys: [constants.share]":                                  "want a mapping of keys to values",
+		"keys:\n  constants.share: 1\n  constants.share: 0.5":      `line 3: key "constants.share" is given twice`,
+		"keys: {constants.share: 7}":                               `line 1: key "constants.share": ideal: option "share": want at most 1`,
+		"keys: {constants.shar: 0.7}":                              `unknown key "constants.shar"; did you mean "constants.share"?`,
+		"keys: {device.law.sigma: -1}":                             "want 0 to 3",
+		"keys: {transport: smoke}":                                 `there is no transport called "smoke"`,
+		"keys: {cluster: minsky}":                                  `key "cluster" is not of a cluster`,
+		"rates: {resnet50: {batch: 1, rate: 2}}":                   "rates and memory are of a device, not of a cluster",
 	} {
 		if err := os.WriteFile(file, []byte(text), 0o644); err != nil {
 			t.Fatal(err)

@@ -185,7 +185,7 @@ func (c Config) codecSpeed(t codecTime) (coding.Speed, string) {
 		return coding.Speed{Times: t.times}, "as stated"
 	}
 	if c.Device != "none" {
-		if d, err := hardware.LoadDevice(c.Device); err == nil && d.Memory > 0 {
+		if d, err := hardware.Load(hardware.Device, c.Device); err == nil && d.Memory > 0 {
 			return coding.Speed{Memory: d.Memory}, fmt.Sprintf("memory of %s over the core's", bandwidthText(d.Memory))
 		}
 	}

@@ -86,38 +86,23 @@ type Config struct {
 
 	Timing           string     `key:"timing" effect:"environment" on:"virtual" doc:"whose operations the virtual clock bills: model, a profile (gradlab list profiles), or another model on the same samples; of equal names the profile is meant"`
 	Weightless       bool       `key:"weightless" effect:"trajectory" doc:"computes nothing: frames of the sizes of the timing profile with nothing in them, for the times and bytes of clusters of any size; net=sim only"`
-	Cluster          string     `key:"cluster" effect:"environment" on:"virtual" doc:"sets the keys device.* and network.* to those of a known cluster (gradlab list clusters), or of one in a file of yours, ./mine.yaml, which keys beside it then change; on a command line it replaces what the recipe says of them; none"`
-	Transport        string     `key:"transport" effect:"environment" on:"virtual" doc:"how software moves bytes and how much longer steps take for it: sets the keys network.share, overlap, reduce, gather, call and device.jitter, overhead, step to what was measured (gradlab list transports), where a cluster does not say otherwise; keys beside it then change; none"`
-	Node             string     `key:"node" effect:"environment" on:"virtual" doc:"how the devices of a host reach each other and its NIC, such as by NVLink or PCIe: sets network.inside, bridge and stream to what was measured (gradlab list nodes), where a cluster does not say otherwise; keys beside it then change; none"`
+	Cluster          string     `key:"cluster" effect:"environment" on:"virtual" doc:"sets the keys device, transport, node, device.*, network.* and constants.* by the sheet of a known cluster (gradlab list clusters), or by one of yours, ./mine.yaml, which keys beside it then change; on a command line it replaces what the recipe says of them; none"`
+	Transport        string     `key:"transport" effect:"environment" on:"virtual" doc:"how software moves bytes and how much longer steps take for it: sets constants and device.law to what was measured (gradlab list transports), where a cluster does not say otherwise; keys beside it then change; none"`
+	Node             string     `key:"node" effect:"environment" on:"virtual" doc:"how the devices of a host reach each other and its NIC, such as by NVLink or PCIe: sets network.inside and constants to what was measured (gradlab list nodes), where a cluster does not say otherwise; keys beside it then change; none"`
 	Device           string     `key:"device" effect:"environment" on:"virtual" doc:"a known device whose rate on the timing profile takes the place of device.flops (gradlab list devices); none"`
 	DeviceFLOPS      float64    `key:"device.flops" effect:"environment" on:"virtual" unit:"flops" min:"1" doc:"speed of a virtual device, operations per second"`
-	DeviceJitter     float64    `key:"device.jitter" effect:"environment" on:"virtual" min:"0" max:"3" doc:"sigma of the lognormal factor on every step's compute time"`
-	DeviceLaw        string     `key:"device.law" effect:"environment" on:"virtual" doc:"distribution of a step's compute time around its mean, beside device.jitter (gradlab list laws)"`
-	DeviceSlow       string     `key:"device.slow" effect:"environment" on:"virtual" doc:"workers slower than the others for good, the last ones: 1x10 is one that takes ten times as long, 1x100+3x2 four; none"`
+	DeviceLaw        string     `key:"device.law" effect:"environment" on:"virtual" doc:"distribution of a step's compute time around its mean, such as lognormal(sigma=0.1) (gradlab list laws)"`
+	DeviceSlow       string     `key:"device.slow" effect:"environment" on:"virtual" doc:"workers slower than the others for good, the last ones: 1x10 is one that takes ten times as long, 1x100+3x2 four; lognormal(sigma=0.3) draws a factor for each worker; none"`
 	Faults           string     `key:"faults" effect:"environment" doc:"what happens to ranks and links during a run, joined by +: at instants, kill(w2,at=2s)+pause(s0,at=1s,for=300ms), by a law, poisson(every=1m), or before steps, leave(w2,before=40)+join(w2,before=60) (gradlab list faults); none; on net=sim all of them, on net=grpc kill, rejoin and pause of processes that gradlab starts; leave, join and rejoin with elastic=on only, leave and join on every net of such runs"`
-	DeviceSpread     float64    `key:"device.spread" effect:"environment" on:"virtual" min:"0" max:"3" doc:"sigma of a lognormal factor on every worker's speed, the same in all its steps"`
-	DeviceOverhead   float64    `key:"device.overhead" effect:"environment" on:"virtual" min:"0" doc:"what a step takes longer when there are several workers, whatever they send: 0.03 is 3 per cent"`
-	DeviceStep       string     `key:"device.step" effect:"environment" on:"virtual" unit:"duration" doc:"software of a step: how much longer it takes on two workers, beside device.overhead, counted once and once more for every doubling of the workers"`
-	DeviceInput      float64    `key:"device.input" effect:"environment" on:"virtual" min:"0" doc:"samples a second that a virtual host reads for all its workers together, beside their passes, which take at least as long; 0: no limit"`
-	DeviceApply      float64    `key:"device.apply" effect:"environment" on:"virtual" unit:"bandwidth" min:"0" doc:"gradients that a virtual server decodes and adds a second, one push behind the other, in bytes of their payload; 0: as long as device.codec says"`
 	DeviceCodec      string     `key:"device.codec" effect:"environment" on:"virtual" doc:"how long codecs take on a virtual device (gradlab help codec-time): measured, at rates measured on a core, scaled to the device; a table's name or file, or here, on this machine; 40xmeasured: so many times as fast; 1GB/s: whatever the codec; free"`
 	NetworkBandwidth float64    `key:"network.bandwidth" effect:"environment" on:"virtual" unit:"bandwidth" min:"1" doc:"of a virtual NIC, each direction: 1Gbps, 125MB/s; a bare number is bytes per second"`
 	NetworkLatency   string     `key:"network.latency" effect:"environment" on:"virtual" unit:"duration" doc:"one way between virtual NICs"`
-	NetworkMessage   string     `key:"network.message" effect:"environment" on:"virtual" unit:"duration" doc:"how long a frame keeps its stream busy beside its bytes: what a call costs its host"`
-	NetworkStream    float64    `key:"network.stream" effect:"environment" on:"virtual" unit:"bandwidth" min:"0" doc:"what one stream between two ranks of different hosts carries at most, such as a TCP connection; 0: as much as the NICs"`
-	NetworkShare     float64    `key:"network.share" effect:"environment" on:"virtual" min:"0.001" max:"1" doc:"part of network.bandwidth that payloads get, beside headers and what software does not use"`
-	NetworkOverlap   float64    `key:"network.overlap" effect:"environment" on:"virtual" min:"0" max:"1" doc:"part of the time that overlap=true saves which is really saved; only predictions take it into account (whatif, advise, --timing), the virtual clock saves all"`
-	NetworkReduce    float64    `key:"network.reduce" effect:"environment" on:"virtual" unit:"bandwidth" min:"0" doc:"what software of one process sends at most where gradients are summed on the way; 0: as much as the NIC"`
-	NetworkGather    float64    `key:"network.gather" effect:"environment" on:"virtual" unit:"bandwidth" min:"0" doc:"what software of one process sends at most where payloads are gathered; 0: as much as the NIC"`
-	NetworkCall      string     `key:"network.call" effect:"environment" on:"virtual" unit:"duration" doc:"what a collective call costs for every doubling of the ranks; payloads that are gathered take one a tensor"`
 	NetworkPerHost   int        `key:"network.per_host" effect:"environment" min:"1" doc:"workers on one virtual host, sharing its NIC; servers have hosts of their own, as many on each; what topologies take for a node"`
-	NetworkColocate  bool       `key:"network.colocate" effect:"environment" on:"virtual" doc:"servers share the hosts of workers, one after the other"`
 	NetworkInside    float64    `key:"network.inside" effect:"environment" on:"virtual" unit:"bandwidth" min:"1" doc:"between ranks of one host, of each rank and direction"`
-	NetworkBridge    float64    `key:"network.bridge" effect:"environment" on:"virtual" unit:"bandwidth" min:"0" doc:"what all ranks of one host together send each other at most, as where their links meet in one PCIe bridge; 0: no limit"`
 	NetworkRack      int        `key:"network.rack" effect:"environment" on:"virtual" min:"0" doc:"hosts in a rack; 0: no racks"`
 	NetworkOversub   float64    `key:"network.oversubscription" effect:"environment" on:"virtual" min:"1" doc:"NICs of a rack over its link to the core"`
-	NetworkModel     string     `key:"network.model" effect:"environment" on:"virtual" oneof:"fair,fifo" doc:"how streams share virtual NICs; fifo is approximate"`
-	Emulate          bool       `key:"emulate" effect:"environment" doc:"net=local and net=grpc: every rank gets a NIC and a device of its own on the real clock: network.bandwidth, latency and message, timing and device.* hold as on the virtual cluster; processes of one machine only"`
+	Constants        Constants  `key:"constants" effect:"environment" on:"virtual" doc:"what software and hardware take of bytes and steps, such as constants.share=0.8 for one of them (gradlab help ideal); sheets of clusters, transports and nodes set them"`
+	Emulate          bool       `key:"emulate" effect:"environment" doc:"net=local and net=grpc: every rank gets a NIC and a device of its own on the real clock: network.bandwidth and latency, constants.message, timing and device.* hold as on the virtual cluster; processes of one machine only"`
 	known            *knowledge // of its cluster, in memory alone
 }
 
@@ -129,7 +114,7 @@ func Default() Config {
 		Topology: "ring", Graph: "ring", Outer: "sgd", Placement: "greedy", Net: "sim", Links: "auto", Workers: 4, Servers: 1, Batch: 32, BatchSchedule: "fixed", SideSchedule: "fixed", Accumulate: 1,
 		Epochs: 1, Seed: 1, Metric: "accuracy", Until: "end", Dropout: -1, Precision: "float32", Winograd: true, Cycle: "0s", BNGroup: 1, Elastic: "none", EMA: "none", NonFinite: "fail", Observe: "none", Unreadable: 0.001,
 		Timing: "model", DeviceFLOPS: 1e11, DeviceCodec: codecsMeasured, Cluster: "none", Device: "none", DeviceLaw: "constant", DeviceSlow: "none", Faults: "none", NetworkBandwidth: 1e9 / 8, NetworkLatency: "50µs",
-		NetworkMessage: "0s", NetworkShare: 1, NetworkOverlap: 1, NetworkCall: "0s", DeviceStep: "0s", Transport: "none", Node: "none", NetworkPerHost: 1, NetworkInside: 1e10, NetworkOversub: 1, NetworkModel: "fair",
+		Constants: idealConstants, Transport: "none", Node: "none", NetworkPerHost: 1, NetworkInside: 1e10, NetworkOversub: 1,
 	}
 }
 
@@ -154,8 +139,10 @@ var allKeys = sync.OnceValue(func() []Key {
 		typ := f.Type.String()
 		if u := f.Tag.Get("unit"); u != "" {
 			typ = u
+		} else if f.Type.Kind() == reflect.Struct {
+			typ = "string" // its text
 		}
-		out = append(out, Key{f.Tag.Get("key"), typ, formatValue(def.Field(i), f.Tag), f.Tag.Get("doc"), i, f.Tag})
+		out = append(out, Key{f.Tag.Get("key"), typ, formatValue(def.Field(i)), f.Tag.Get("doc"), i, f.Tag})
 	}
 	return out
 })
@@ -170,7 +157,7 @@ func (k Key) OneOf() []string {
 
 func keyNames() []string {
 	var out []string
-	for _, k := range Keys() {
+	for _, k := range Settings() {
 		out = append(out, k.Name)
 	}
 	return out
@@ -190,9 +177,14 @@ func UnknownKey(name string) error {
 	if h := Hint(name); h != "" {
 		return fmt.Errorf("unknown key %q; %s", name, h)
 	}
-	near := ""
-	if n := registry.Nearest(name, keyNames()); n != "" {
-		near = fmt.Sprintf("did you mean %q? ", n)
+	near := registry.Nearest(name, keyNames())
+	for _, k := range constantKeys() {
+		if strings.HasSuffix("."+name, strings.TrimPrefix(k.Name, constantsKey)) {
+			near = k.Name
+		}
+	}
+	if near != "" {
+		near = fmt.Sprintf("did you mean %q? ", near)
 	}
 	return fmt.Errorf("unknown key %q; %sgradlab list keys shows them all", name, near)
 }
@@ -200,7 +192,11 @@ func UnknownKey(name string) error {
 // Set gives a key a value written as text, with its unit if it has one. The
 // error names the key, what was given and what is allowed.
 func (c *Config) Set(name, text string) error {
-	k, ok := findKey(strings.ToLower(name))
+	name = strings.ToLower(name)
+	if isPart(name) {
+		return c.setPart(name, strings.TrimSpace(text))
+	}
+	k, ok := findKey(name)
 	if !ok {
 		return UnknownKey(name)
 	}
@@ -228,7 +224,7 @@ func (c *Config) Set(name, text string) error {
 		}
 		f.SetString(text)
 	default:
-		err = registry.SetScalar(f, text)
+		err = setValue(f, text)
 	}
 	if k.Name == "cluster" && err == nil {
 		err = c.join(text)
@@ -237,8 +233,8 @@ func (c *Config) Set(name, text string) error {
 			f.SetString(text)
 		}
 	}
-	if of := profiles[k.Name]; of != nil && err == nil {
-		err = c.takeOver(of, before[k.Name], text)
+	if was, ok := before[k.Name]; ok && err == nil {
+		err = c.takeOver(k.Name, was, text)
 	}
 	if check := specs[k.Name]; check != nil && err == nil {
 		_, err = check(text)
@@ -266,81 +262,24 @@ func (c *Config) aim(text string) error {
 	return nil
 }
 
-// join takes over the keys of a known cluster.
-func (c *Config) join(name string) error {
-	if name == "none" {
-		return nil
-	}
-	cl, err := hardware.LoadCluster(name)
-	if err != nil {
+// setValue reads the text of a field of Config.
+func setValue(f reflect.Value, text string) error {
+	if into, ok := f.Addr().Interface().(*Constants); ok {
+		all, err := Ideal.Parse(text)
+		if err == nil {
+			*into = all
+		}
 		return err
 	}
-	for _, a := range cl.Assignments() {
-		if err := c.Set(a[0], a[1]); err != nil {
-			return fmt.Errorf("cluster %s: %w", name, err)
-		}
-	}
-	if c.known, err = knownOf(cl); err != nil {
-		return fmt.Errorf("cluster %s: %w", name, err)
-	}
-	return nil
-}
-
-// profiles are the keys that set others, but for cluster, to what was measured under a name.
-var profiles = map[string]func(name string) ([]hardware.Parameter, error){
-	"transport": func(name string) ([]hardware.Parameter, error) {
-		t, err := hardware.LoadTransport(name)
-		if err != nil {
-			return nil, err
-		}
-		return t.Keys, nil
-	},
-	"node": func(name string) ([]hardware.Parameter, error) {
-		n, err := hardware.LoadNode(name)
-		if err != nil {
-			return nil, err
-		}
-		return n.Keys, nil
-	},
-}
-
-// takeOver takes over the keys of a profile that are at their defaults, or as the profile
-// before it set them.
-func (c *Config) takeOver(of func(name string) ([]hardware.Parameter, error), was, name string) error {
-	def := Default()
-	if was != "none" {
-		if keys, err := of(was); err == nil {
-			for _, p := range keys {
-				set := Default()
-				if err := set.Set(p.Key, p.Value); err == nil && set.Get(p.Key) == c.Get(p.Key) {
-					if err := c.Set(p.Key, def.Get(p.Key)); err != nil {
-						return err
-					}
-				}
-			}
-		}
-	}
-	if name == "none" {
-		return nil
-	}
-	keys, err := of(name)
-	if err != nil {
-		return err
-	}
-	for _, p := range keys {
-		if c.Get(p.Key) != def.Get(p.Key) {
-			continue
-		}
-		if err := c.Set(p.Key, p.Value); err != nil {
-			return fmt.Errorf("%s: %w", name, err)
-		}
-	}
-	return nil
+	return registry.SetScalar(f, text)
 }
 
 // inRange refuses a value that the key's tags rule out.
 func (k Key) inRange(f reflect.Value) error {
-	if k.tag.Get("unit") == "duration" {
+	if all, ok := f.Interface().(Constants); ok {
+		return all.Validate()
+	}
+	if k.tag.Get("unit") == "duration" && f.Kind() == reflect.String {
 		if d, err := time.ParseDuration(f.String()); err != nil || d < 0 {
 			return fmt.Errorf("want a duration such as 50us or 1.5ms, not %q", f.String())
 		}
@@ -352,6 +291,8 @@ func (k Key) inRange(f reflect.Value) error {
 	}
 	var x float64
 	switch {
+	case f.Type() == reflect.TypeFor[time.Duration]() && f.Int() < 0:
+		return fmt.Errorf("want a duration such as 50us or 1.5ms, not %v", f.Interface())
 	case f.CanInt():
 		x = float64(f.Int())
 	case f.CanFloat():
@@ -386,14 +327,20 @@ func contains(all []string, s string) bool {
 
 // Get returns a key's value as text, the form Set reads.
 func (c Config) Get(name string) string {
+	if isPart(name) {
+		return c.getPart(name)
+	}
 	k, ok := findKey(name)
 	if !ok {
 		return ""
 	}
-	return formatValue(reflect.ValueOf(c).Field(k.field), k.tag)
+	return formatValue(reflect.ValueOf(c).Field(k.field))
 }
 
-func formatValue(v reflect.Value, _ reflect.StructTag) string {
+func formatValue(v reflect.Value) string {
+	if all, ok := v.Interface().(Constants); ok {
+		return Ideal.Spec(all)
+	}
 	switch v.Kind() {
 	case reflect.Float64:
 		return strconv.FormatFloat(v.Float(), 'g', -1, 64)
@@ -409,10 +356,16 @@ func (c Config) YAML() []byte {
 	for _, k := range Keys() {
 		val := &yaml.Node{}
 		f := v.Field(k.field)
+		if k.Name == constantsKey { // each, so that a transport beside them changes none
+			for _, one := range constantKeys() {
+				root.Content = append(root.Content, &yaml.Node{Kind: yaml.ScalarNode, Value: one.Name}, &yaml.Node{Kind: yaml.ScalarNode, Value: c.Get(one.Name)})
+			}
+			continue
+		}
 		if k.Name == "target" && c.Metric == "loss" && c.Target > 0 { // which sets metric too
 			_ = val.Encode(c.Goal().String())
 		} else if k.tag.Get("unit") == "bandwidth" && 0 < f.Float() && f.Float() < bareBandwidth { // Set wants its unit
-			_ = val.Encode(formatValue(f, k.tag) + "B/s")
+			_ = val.Encode(formatValue(f) + "B/s")
 		} else {
 			_ = val.Encode(f.Interface())
 		}
@@ -428,6 +381,9 @@ func (c Config) Map() map[string]any {
 	v := reflect.ValueOf(c)
 	for _, k := range Keys() {
 		out[k.Name] = v.Field(k.field).Interface()
+		if k.Name == constantsKey {
+			out[k.Name] = c.Get(k.Name)
+		}
 	}
 	return out
 }
@@ -447,6 +403,12 @@ func ParseConfig(b []byte) (c Config, unknown map[string]string, err error) {
 		if f, ok := v.(float64); ok {
 			text = strconv.FormatFloat(f, 'g', -1, 64)
 		}
+		if isPart(name) {
+			if err := c.setPart(name, text); err != nil {
+				errs = append(errs, err)
+			}
+			continue
+		}
 		k, ok := findKey(name)
 		if !ok {
 			unknown[name] = text
@@ -458,13 +420,13 @@ func ParseConfig(b []byte) (c Config, unknown map[string]string, err error) {
 		if after, ok := strings.CutPrefix(text, "loss<="); ok && k.Name == "target" { // beside metric
 			text = after
 		}
-		if err := registry.SetScalar(reflect.ValueOf(&c).Elem().Field(k.field), text); err != nil {
+		if err := setValue(reflect.ValueOf(&c).Elem().Field(k.field), text); err != nil {
 			errs = append(errs, fmt.Errorf("key %q: %w", name, err))
 		}
 	}
-	c.DeviceCodec = Canonical("device.codec", c.DeviceCodec) // once a number
-	if slices.Contains(hardware.Clusters(), c.Cluster) {     // those of files are as they were when it was recorded
-		cl, err := hardware.LoadCluster(c.Cluster)
+	c.DeviceCodec = Canonical("device.codec", c.DeviceCodec)          // once a number
+	if slices.Contains(hardware.Names(hardware.Cluster), c.Cluster) { // those of files are as they were when it was recorded
+		cl, err := hardware.Load(hardware.Cluster, c.Cluster)
 		if err == nil {
 			c.known, err = knownOf(cl)
 		}

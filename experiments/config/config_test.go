@@ -2,6 +2,7 @@ package config
 
 import (
 	"fmt"
+	"reflect"
 	"slices"
 	"strconv"
 	"strings"
@@ -20,6 +21,9 @@ func samples(k Key) (right string, wrong []string) {
 			right = all[1]
 		}
 		return right, []string{"nothing-of-these", ""}
+	}
+	if k.Name == constantsKey {
+		return "ideal(share=0.5,reduce=1.5GB/s,step=1ms)", []string{"no_such_thing", "", "ideal(", "17", "ideal(no_such_option=1)", "ideal(share=2)", "ideal(step=-1s)", "ideal(reduce=fast)"}
 	}
 	if k.Name == "init" {
 		return "first.safetensors", []string{""}
@@ -54,6 +58,9 @@ func samples(k Key) (right string, wrong []string) {
 		if k.tag.Get("min") == "1" {
 			wrong = append(wrong, "0")
 		}
+		if isPart(k.Name) {
+			right = "2.5MB/s"
+		}
 	case "flops":
 		right, wrong = "2.5e+06", []string{"fast", "", "-1", "0", "NaN", "1Gbps"}
 	case "duration":
@@ -62,11 +69,22 @@ func samples(k Key) (right string, wrong []string) {
 	return right, wrong
 }
 
+// everyKey lists the keys, and each of the constants.
+func everyKey() []Key { return append(Keys(), constantKeys()...) }
+
+// valueOfKey is the field of a configuration that a key, or one of the constants, sets.
+func valueOfKey(c *Config, k Key) reflect.Value {
+	if isPart(k.Name) {
+		return reflect.ValueOf(&c.Constants).Elem().Field(k.field)
+	}
+	return reflect.ValueOf(c).Elem().Field(k.field)
+}
+
 // Every key keeps a value through Set, Get and YAML, and refuses what is of the
 // wrong type or out of range, naming itself and what is allowed.
 func TestF25EveryKey(t *testing.T) {
 	t.Parallel()
-	for _, k := range Keys() {
+	for _, k := range everyKey() {
 		t.Run(k.Name, func(t *testing.T) {
 			if k.Doc == "" {
 				t.Error("the key is not documented")
@@ -145,7 +163,7 @@ func TestF25RecipeErrors(t *testing.T) {
 		want       []string // each in the message
 	}{
 		{"unknown key", "model: mlp\nbach: 3\n", []string{`test.yaml:2: unknown key "bach"; did you mean "batch"?`}},
-		{"unknown nested key", "device:\n  flops: 1e9\n  jiter: 1\n", []string{`test.yaml:3: unknown key "device.jiter"; did you mean "device.jitter"?`}},
+		{"unknown nested key", "device:\n  flops: 1e9\n  lwa: 1\n", []string{`test.yaml:3: unknown key "device.lwa"; did you mean "device.law"?`}},
 		{"wrong type", "workers: many\n", []string{`test.yaml:1: key "workers": want a whole number, not "many"`}},
 		{"mapping for a value", "codec: {topk: 3}\n", []string{`test.yaml:1: unknown key "codec.topk"`}},
 		{"out of range", "\n\ntarget: 1.5\n", []string{`test.yaml:3: key "target": want at most 1, not 1.5`}},
@@ -247,13 +265,13 @@ func TestUnits(t *testing.T) {
 
 func TestNestedKeysAreDottedKeys(t *testing.T) {
 	t.Parallel()
-	nested := mustRuns(t, "device: {flops: 2e9, jitter: 0.5}\nnetwork:\n  bandwidth: 1Gbps\n  latency: 2ms\n  model: fifo\n")
-	dotted := mustRuns(t, "device.flops: 2e9\ndevice.jitter: 0.5\nnetwork.bandwidth: 1Gbps\nnetwork.latency: 2ms\nnetwork.model: fifo\n")
-	typed := mustRuns(t, "", "device.flops=2e9", "device.jitter=0.5", "network.bandwidth=1Gbps", "network.latency=2ms", "network.model=fifo")
+	nested := mustRuns(t, "device: {flops: 2e9, law: lognormal(sigma=0.5)}\nnetwork:\n  bandwidth: 1Gbps\n  latency: 2ms\nconstants:\n  model: fifo\n")
+	dotted := mustRuns(t, "device.flops: 2e9\ndevice.law: lognormal(sigma=0.5)\nnetwork.bandwidth: 1Gbps\nnetwork.latency: 2ms\nconstants.model: fifo\n")
+	typed := mustRuns(t, "", "device.flops=2e9", "device.law=lognormal(sigma=0.5)", "network.bandwidth=1Gbps", "network.latency=2ms", "constants.model=fifo")
 	if nested[0] != dotted[0] || nested[0] != typed[0] {
 		t.Errorf("they differ:\n%+v\n%+v\n%+v", nested[0], dotted[0], typed[0])
 	}
-	if nested[0].Config.DeviceFLOPS != 2e9 || nested[0].Config.NetworkModel != "fifo" {
+	if nested[0].Config.DeviceFLOPS != 2e9 || nested[0].Config.Constants.Model != "fifo" {
 		t.Errorf("%+v", nested[0].Config)
 	}
 }
@@ -320,7 +338,7 @@ func TestHashIsOfTheMeaning(t *testing.T) {
 // cluster win, wherever they stand.
 func TestClusters(t *testing.T) {
 	t.Parallel()
-	for _, name := range hardware.Clusters() {
+	for _, name := range hardware.Names(hardware.Cluster) {
 		c := Default()
 		if err := c.Set("cluster", name); err != nil {
 			t.Error(err)
@@ -348,7 +366,7 @@ func TestClusters(t *testing.T) {
 func TestYAMLReadsBack(t *testing.T) {
 	t.Parallel()
 	var all []Config
-	for _, k := range Keys() {
+	for _, k := range everyKey() {
 		right, _ := samples(k)
 		values := []string{right}
 		if k.Type == "bandwidth" {

@@ -8,11 +8,11 @@ import (
 
 // NetworkKeys names the keys that say how ranks are connected, whatever they run.
 func NetworkKeys() (out []string) {
-	for _, k := range Keys() {
+	for _, k := range Settings() {
 		switch k.Name {
-		case "network.overlap", "network.call", "network.gather", "network.colocate":
-			continue // of the engine's own steps, or of servers
 		case "cluster", "transport", "node", "topology":
+		case "constants.share", "constants.reduce", "constants.message", "constants.stream", "constants.bridge", "constants.model":
+			// the others are of the engine's own steps, or of servers
 		default:
 			if !strings.HasPrefix(k.Name, "network.") {
 				continue

@@ -75,7 +75,7 @@ func (c Config) hash(counts func(Key) bool) string {
 	var b strings.Builder
 	v, def := reflect.ValueOf(c), Default()
 	for _, k := range allKeys() {
-		text, usual := formatValue(v.Field(k.field), k.tag), def.Get(k.Name)
+		text, usual := formatValue(v.Field(k.field)), def.Get(k.Name)
 		if k.Name == "device.codec" && c.Net != "sim" { // on a real clock it says nothing
 			continue
 		}

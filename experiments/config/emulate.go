@@ -26,7 +26,7 @@ func (c *Config) checkEmulate() error {
 		return fmt.Errorf("key \"emulate\": devices of their own share no memory, which mode %s is about; use mode adpsgd or agp", train.Modes.Name(m))
 	}
 	def := Default()
-	for _, k := range []string{"network.stream", "network.per_host", "network.colocate", "network.rack", "network.model", "network.reduce", "network.gather"} {
+	for _, k := range []string{"constants.stream", "network.per_host", "constants.colocate", "network.rack", "constants.model", "constants.reduce", "constants.gather"} {
 		if got, want := c.Get(k), def.Get(k); got != want {
 			return fmt.Errorf("key %q: with emulate=true every rank is alone behind its NIC; want %s, not %s", k, want, got)
 		}
@@ -47,20 +47,18 @@ func (c Config) Emulated(n comm.Net) comm.Net {
 // delays are the latency of a NIC and the cost of a message.
 func (c Config) delays() (latency, message time.Duration) {
 	latency, _ = time.ParseDuration(c.NetworkLatency)
-	message, _ = time.ParseDuration(c.NetworkMessage)
-	return latency, message
+	return latency, c.Constants.Message
 }
 
 // Hockney is the virtual network as the cost model of collectives sees it, where
 // ranks add so many bytes a second; 0: for nothing.
 func (c Config) Hockney(adding float64) collective.Links {
-	latency, _ := time.ParseDuration(c.NetworkLatency)
-	message, _ := time.ParseDuration(c.NetworkMessage)
+	latency, message := c.delays()
 	l := collective.Links{
 		Alpha: latency.Seconds(), Beta: 1 / c.carried(), InsideBeta: 1 / c.NetworkInside,
 	}
-	if c.NetworkBridge > 0 {
-		l.Bridge = 1 / c.NetworkBridge
+	if bridge := float64(c.Constants.Bridge); bridge > 0 {
+		l.Bridge = 1 / bridge
 	}
 	fastest := c.carried()
 	if stream := c.stream(); stream > 0 {

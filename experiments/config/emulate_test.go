@@ -14,9 +14,9 @@ func TestEmulateRefuses(t *testing.T) {
 		{`"emulate"`, "net=local", "mode=hogwild"},
 		{`"network.rack"`, "net=local", "network.rack=2"},
 		{`"network.per_host"`, "net=grpc", "network.per_host=2"},
-		{`"network.stream"`, "net=grpc", "network.stream=1Gbps"},
-		{`"network.model"`, "net=grpc", "network.model=fifo"},
-		{`"network.colocate"`, "net=grpc", "network.colocate=true"},
+		{`"constants.stream"`, "net=grpc", "constants.stream=1Gbps"},
+		{`"constants.model"`, "net=grpc", "constants.model=fifo"},
+		{`"constants.colocate"`, "net=grpc", "constants.colocate=true"},
 	} {
 		cfg := Default()
 		for _, kv := range append(c[1:], "emulate=true") {

@@ -54,7 +54,7 @@ var keyHints = []hint{
 	{"latency delay rtt ping", "", "network.latency=30us"},
 	{"flops device_flops tflops", "", "device.flops=15T"},
 	{"gpu cuda accelerator", "training uses the CPU; the virtual cluster has devices by name", "device=v100 timing=resnet50"},
-	{"jitter noise", "", "device.jitter=0.1"},
+	{"jitter noise", "", "device.law=lognormal(sigma=0.1)"},
 	{"straggler stragglers slow", "", "device.slow=1x10"},
 	{"max_restarts min_workers min_nodes nnodes on_resize fault_tolerance", "it is an option of elastic", "codec=raw elastic=on(min_workers=2)"},
 	{"trace tracing timeline profile profiler", "a trace is recorded where observe lists it", "observe=trace"},

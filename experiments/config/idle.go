@@ -84,7 +84,7 @@ func (c Config) idle(j *train.Job) []unheeded {
 	by := map[string][]string{}
 	var order []string
 	for _, k := range Keys() {
-		if c.Get(k.Name) == def.Get(k.Name) || (c.Cluster != "none" || c.Transport != "none" || c.Node != "none") && (strings.HasPrefix(k.Name, "device.") || strings.HasPrefix(k.Name, "network.")) {
+		if c.Get(k.Name) == def.Get(k.Name) || (c.Cluster != "none" || c.Transport != "none" || c.Node != "none") && (strings.HasPrefix(k.Name, "device.") || strings.HasPrefix(k.Name, "network.") || k.Name == constantsKey) {
 			continue
 		}
 		where := c.withoutEffect(k, j)
@@ -111,7 +111,7 @@ func (c Config) withoutEffect(k Key, j *train.Job) string {
 	switch on := k.tag.Get("on"); {
 	case on == "grpc" && c.Net != "grpc", on == "virtual" && c.Net != "sim" && !c.Emulate:
 		return "on net=" + c.Net
-	case k.Name == "node" && c.NetworkPerHost == 1 && c.NetworkStream == 0:
+	case k.Name == "node" && c.NetworkPerHost == 1 && c.Constants.Stream == 0:
 		return "with network.per_host=1"
 	case k.Name == "ema" && c.Weightless:
 		return "with weightless=true"

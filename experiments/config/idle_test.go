@@ -71,7 +71,7 @@ func TestModesHeedWhatTheyClaim(t *testing.T) {
 			tried := false
 			for _, base := range bases {
 				c := Default()
-				c.Mode, c.Servers, c.Batch, c.Steps, c.Model, c.DeviceJitter, c.DeviceFLOPS, c.NetworkBandwidth = e.Name, 2, 8, 12, "mlp(hidden=[40,40,40])", 0.3, 1e8, 1e7
+				c.Mode, c.Servers, c.Batch, c.Steps, c.Model, c.DeviceLaw, c.DeviceFLOPS, c.NetworkBandwidth = e.Name, 2, 8, 12, "mlp(hidden=[40,40,40])", "lognormal(sigma=0.3)", 1e8, 1e7
 				for _, kv := range strings.Fields(base) {
 					k, v, _ := strings.Cut(kv, "=")
 					if err := c.Set(k, v); err != nil {

@@ -147,7 +147,7 @@ func ResolvedRecipe(about string, runs []Run) ([]byte, error) {
 			name = "run"
 		}
 		put(item, "name", name)
-		for _, k := range allKeys() {
+		for _, k := range Settings() {
 			v, ok := own[i][k.Name]
 			switch {
 			case !ok:
@@ -180,7 +180,7 @@ func (c Config) said() (map[string]string, error) {
 		}
 	}
 	said := map[string]string{}
-	for _, k := range allKeys() {
+	for _, k := range Settings() {
 		if slices.Contains(others, k.Name) && c.Get(k.Name) != "none" || c.Get(k.Name) != below.Get(k.Name) {
 			said[k.Name] = c.Show(k.Name)
 		}

@@ -14,31 +14,29 @@ import (
 // and configurations stay comparable.
 type knowledge struct {
 	values map[string]string // of the keys, as the file set them
-	of     *hardware.Cluster
+	of     *hardware.Sheet
 }
 
 var allKnown sync.Map // by content
 
 // knownOf is what a cluster says beside its keys, nil if that is nothing.
-func knownOf(cl *hardware.Cluster) (*knowledge, error) {
-	if len(cl.Spread) == 0 && len(cl.Speeds) == 0 {
+func knownOf(cl *hardware.Sheet) (*knowledge, error) {
+	if len(cl.Spread()) == 0 && len(cl.Speeds) == 0 {
 		return nil, nil
 	}
 	k := &knowledge{values: map[string]string{}, of: cl}
 	as := Default()
-	for _, a := range cl.Assignments() {
-		if err := as.Set(a[0], a[1]); err != nil {
-			return nil, err
-		}
+	if err := as.apply(cl); err != nil {
+		return nil, err
 	}
-	for _, p := range cl.Spread {
-		if _, ok := findKey(p.Key); !ok {
-			return nil, UnknownKey(p.Key)
+	for _, p := range cl.Spread() {
+		if _, ok := findSetting(p.Key); !ok {
+			return nil, fmt.Errorf("line %d: %w", p.Line, UnknownKey(p.Key))
 		}
 		k.values[p.Key] = as.Get(p.Key)
 	}
 	k.values["device.flops"] = as.Get("device.flops")
-	kept, _ := allKnown.LoadOrStore(fmt.Sprint(cl.Assignments(), cl.Spread, cl.Speeds, cl.Site), k)
+	kept, _ := allKnown.LoadOrStore(fmt.Sprint(cl.Keys, cl.Speeds, cl.Site), k)
 	return kept.(*knowledge), nil
 }
 
@@ -48,7 +46,7 @@ func (c Config) knows() (keys []hardware.Parameter, site float64) {
 	if c.known == nil {
 		return nil, 0
 	}
-	for _, p := range c.known.of.Spread {
+	for _, p := range c.known.of.Spread() {
 		if c.Get(p.Key) == c.known.values[p.Key] {
 			keys = append(keys, p)
 		}

@@ -13,7 +13,7 @@ import (
 // takes back what the one before set.
 func TestNodes(t *testing.T) {
 	t.Parallel()
-	r, err := ParseRecipe("test", "test.yaml", []byte("network.bridge: 50GB/s\nnode: host-staged\ncluster: big-basin\ntransport: mpi-tcp\n"))
+	r, err := ParseRecipe("test", "test.yaml", []byte("constants.bridge: 50GB/s\nnode: host-staged\ncluster: big-basin\ntransport: mpi-tcp\n"))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -21,8 +21,8 @@ func TestNodes(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if c := runs[0].Config; c.NetworkInside != 4e10 || c.NetworkBridge != 5e10 || c.NetworkStream != 3.9e9 || c.NetworkReduce != 1.5e9 {
-		t.Errorf("inside %g, bridge %g, stream %g, reduce %g", c.NetworkInside, c.NetworkBridge, c.NetworkStream, c.NetworkReduce)
+	if c := runs[0].Config; c.NetworkInside != 4e10 || c.Constants.Bridge != 5e10 || c.Constants.Stream != 3.9e9 || c.Constants.Reduce != 1.5e9 {
+		t.Errorf("inside %g, bridge %g, stream %g, reduce %g", c.NetworkInside, c.Constants.Bridge, c.Constants.Stream, c.Constants.Reduce)
 	}
 	c := Default()
 	for _, name := range []string{"host-staged", "nvlink-v100", "none"} {
@@ -41,8 +41,8 @@ func TestNodes(t *testing.T) {
 func TestEveryNode(t *testing.T) {
 	t.Parallel()
 	var logs []float64
-	for _, name := range hardware.Nodes() {
-		n, err := hardware.LoadNode(name)
+	for _, name := range hardware.Names(hardware.Node) {
+		n, err := hardware.Load(hardware.Node, name)
 		if err != nil {
 			t.Error(err)
 			continue
@@ -50,8 +50,8 @@ func TestEveryNode(t *testing.T) {
 		if n.About == "" || n.Source == "" {
 			t.Errorf("%s: about and source must be given", name)
 		}
-		for _, other := range hardware.Transports() {
-			tr, err := hardware.LoadTransport(other)
+		for _, other := range hardware.Names(hardware.Transport) {
+			tr, err := hardware.Load(hardware.Transport, other)
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -68,8 +68,8 @@ func TestEveryNode(t *testing.T) {
 		}
 		if name != hardware.Unknown {
 			each := c.NetworkInside
-			if c.NetworkBridge > 0 {
-				each = min(each, c.NetworkBridge/8)
+			if c.Constants.Bridge > 0 {
+				each = min(each, float64(c.Constants.Bridge)/8)
 			}
 			logs = append(logs, math.Log(each))
 		}
@@ -81,7 +81,7 @@ func TestEveryNode(t *testing.T) {
 	for _, x := range logs {
 		variance += (x - mean) * (x - mean) / float64(len(logs)-1)
 	}
-	n, err := hardware.LoadNode(hardware.Unknown)
+	n, err := hardware.Load(hardware.Node, hardware.Unknown)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -109,9 +109,9 @@ func TestSpreadOfNodes(t *testing.T) {
 		{"node=nvlink-v100 network.per_host=4", "nvlink-v100", "network.inside=130GB/s"},
 		{"node=nvlink-v100 network.per_host=4 network.inside=120GB/s", "", ""},
 		{"node=nvlink-v100", "", ""},
-		{"node=pcie-tree network.per_host=8 network.bridge=20GB/s", "pcie-tree", "network.inside=10GB/s"},
-		{"node=host-staged", "host-staged", "network.stream=3.9GB/s"},
-		{"node=host-staged network.per_host=2", "host-staged", "network.inside=3.9GB/s network.bridge=31GB/s network.stream=3.9GB/s"},
+		{"node=pcie-tree network.per_host=8 constants.bridge=20GB/s", "pcie-tree", "network.inside=10GB/s"},
+		{"node=host-staged", "host-staged", "constants.stream=3.9GB/s"},
+		{"node=host-staged network.per_host=2", "host-staged", "network.inside=3.9GB/s constants.bridge=31GB/s constants.stream=3.9GB/s"},
 	} {
 		f := Default()
 		for _, a := range strings.Fields(c.keys) {
@@ -130,7 +130,7 @@ func TestSpreadOfNodes(t *testing.T) {
 		}
 		var got []string
 		for _, p := range s.Parameters() {
-			if p.Key == "network.inside" || p.Key == "network.bridge" || p.Key == "network.stream" {
+			if p.Key == "network.inside" || p.Key == "constants.bridge" || p.Key == "constants.stream" {
 				got = append(got, p.Key+"="+p.Value)
 			}
 		}

@@ -49,6 +49,7 @@ var options = map[string]func(text, option, value string) (string, error){
 	"device.law":     option(timing.Laws),
 	"elastic":        option(Elasticities),
 	"ema":            option(Averages),
+	constantsKey:     option(Ideal),
 }
 
 // SetPath is Set for a key, or for an option inside the spec text of one:

@@ -400,7 +400,8 @@ func (r *Recipe) Along(axes []Axis, quick bool) ([]Run, error) {
 			}
 		}
 		// A cluster sets other keys, which those of its layer and above change; a
-		// transport and a node then set some that the cluster leaves alone.
+		// transport and a node then set some that the cluster leaves alone. Single
+		// constants change what all of them together are.
 		slices.SortStableFunc(keys, func(a, b assignment) int { return first(b) - first(a) })
 		expand(keys, Run{Name: name, Config: Default(), Paper: r.Paper}, &out, &errs, &bad)
 	}
@@ -431,10 +432,12 @@ func ownOptions(recipe, over []assignment) []assignment {
 
 // first is how early an assignment is made: 0 if it need not come before others.
 func first(a assignment) int {
-	switch a.key {
-	case "cluster":
+	switch {
+	case a.key == "cluster":
+		return 3
+	case a.key == "transport" || a.key == "node":
 		return 2
-	case "transport", "node":
+	case !isPart(a.key):
 		return 1
 	}
 	return 0
@@ -444,23 +447,42 @@ func first(a assignment) int {
 const maxRuns = 10_000
 
 // layOver is overlay for layers that are complete: a cluster in the top one takes
-// away what the base says of the keys that it sets, or the base's cluster set.
+// away what the base says of the keys that it sets, or the base's cluster set. A
+// transport or a node takes away, of the keys that it sets, those that the base has at
+// their defaults or as its own transport or node set them.
 func layOver(base, top []assignment) []assignment {
-	is := func(a assignment) bool { return a.key == "cluster" }
-	if i := slices.IndexFunc(top, is); i >= 0 {
-		names := top[i].values
-		if j := slices.IndexFunc(base, is); j >= 0 {
-			names = slices.Concat(names, base[j].values)
+	base = slices.Clone(base)
+	for _, kind := range []string{hardware.Cluster, hardware.Transport, hardware.Node} {
+		of := func(a assignment) bool { return a.key == kind }
+		i := slices.IndexFunc(top, of)
+		if i < 0 {
+			continue
 		}
-		set := map[string]bool{}
-		for _, name := range names {
-			if c, err := hardware.LoadCluster(name); err == nil {
-				for _, a := range c.Assignments() {
-					set[a[0]] = true
+		var was []string
+		if j := slices.IndexFunc(base, of); j >= 0 {
+			was = base[j].values
+		}
+		set, same := map[string]bool{}, []hardware.Parameter{}
+		for _, name := range slices.Concat(top[i].values, was) {
+			if s, err := hardware.Load(kind, name); err == nil {
+				for _, p := range s.Sets() {
+					set[keyOf(p.Key)] = true
+					same = append(same, hardware.Parameter{Key: p.Key, Value: Default().Get(p.Key)})
+					if slices.Contains(was, name) {
+						same = append(same, p)
+					}
 				}
 			}
 		}
-		base = slices.DeleteFunc(slices.Clone(base), func(a assignment) bool { return set[a.key] })
+		base = slices.DeleteFunc(base, func(a assignment) bool {
+			if kind == hardware.Cluster || !set[a.key] {
+				return set[a.key] || kind == hardware.Cluster && a.key == constantsKey
+			}
+			return len(a.values) == 1 && slices.ContainsFunc(same, func(p hardware.Parameter) bool {
+				var c = Default()
+				return keyOf(p.Key) == a.key && c.Set(a.key, a.values[0]) == nil && c.isAs(p)
+			})
+		})
 	}
 	return overlay(base, top)
 }
@@ -493,6 +515,9 @@ func overlay(base, top []assignment) []assignment {
 	for _, t := range top {
 		if other := excluded[t.key]; other != "" && !slices.Equal(t.values, []string{"0"}) {
 			out = slices.DeleteFunc(out, func(a assignment) bool { return a.key == other })
+		}
+		if t.key == constantsKey { // all of them
+			out = slices.DeleteFunc(out, func(a assignment) bool { return strings.HasPrefix(a.key, constantsKey+".") })
 		}
 		if i := slices.IndexFunc(out, func(a assignment) bool { return a.key == t.key }); i >= 0 {
 			out[i] = t

@@ -1,10 +1,7 @@
 package config
 
 import (
-	"math"
 	"slices"
-	"strconv"
-	"time"
 
 	"github.com/gradlab/gradlab/compress"
 	"github.com/gradlab/gradlab/experiments/coding"
@@ -14,15 +11,15 @@ import (
 )
 
 // carried is what a NIC carries of payloads, bytes a second.
-func (c Config) carried() float64 { return c.NetworkBandwidth * c.NetworkShare }
+func (c Config) carried() float64 { return c.NetworkBandwidth * c.Constants.Share }
 
 // stream is the most that a stream between hosts carries, bytes a second; 0: as much as
 // the NICs. Where ranks sum gradients themselves it is also what software of a process
 // moves: each has one stream at a time there.
 func (c Config) stream() float64 {
-	least, limit := c.NetworkStream, c.NetworkReduce
-	if limit != c.NetworkGather && c.gathers() {
-		limit = c.NetworkGather
+	least, limit := float64(c.Constants.Stream), float64(c.Constants.Reduce)
+	if gather := float64(c.Constants.Gather); limit != gather && c.gathers() {
+		limit = gather
 	}
 	if limit > 0 && c.sums() && (least == 0 || limit < least) {
 		least = limit
@@ -57,8 +54,8 @@ func (c Config) gathers() bool {
 // Spread is what is not known exactly of a configuration's times: parameters, each
 // around a middle, and a factor on all of it.
 type Spread struct {
-	Transport *hardware.Transport
-	Node      *hardware.Node // nil: how devices of a host reach each other is taken as exact, or no matter
+	Transport *hardware.Sheet
+	Node      *hardware.Sheet // nil: how devices of a host reach each other is taken as exact, or no matter
 	of        Config
 	keys      []spread
 	site      float64
@@ -90,7 +87,7 @@ func (c Config) Spread() (*Spread, error) {
 	if name == "none" {
 		name = hardware.Unknown
 	}
-	t, err := hardware.LoadTransport(name)
+	t, err := hardware.Load(hardware.Transport, name)
 	if err != nil {
 		return nil, err
 	}
@@ -103,7 +100,7 @@ func (c Config) Spread() (*Spread, error) {
 	unknown := func(p hardware.Parameter) bool { // to the cluster
 		return !slices.ContainsFunc(known, func(k hardware.Parameter) bool { return k.Key == p.Key })
 	}
-	for _, p := range t.Keys {
+	for _, p := range t.Spread() {
 		if unknown(p) {
 			if err := s.vary(p, c.Transport == "none" && c.Get(p.Key) == def.Get(p.Key)); err != nil {
 				return nil, err
@@ -133,9 +130,12 @@ func (c Config) Spread() (*Spread, error) {
 
 // vary adds a parameter, around its own value or around the configuration's.
 func (s *Spread) vary(p hardware.Parameter, own bool) error {
-	k, ok := findKey(p.Key)
+	k, ok := findSetting(p.Key)
 	if !ok {
 		return UnknownKey(p.Key)
+	}
+	if s.of.Get(p.Key) == "" { // the sigma of a law that has none
+		return nil
 	}
 	middle := s.of
 	if own {
@@ -149,16 +149,16 @@ func (s *Spread) vary(p hardware.Parameter, own bool) error {
 
 // unsaid is what only the configuration's node says of how its devices reach each other, or
 // hardware.Unknown where there are several on a host and nobody said anything.
-func (c Config) unsaid() (*hardware.Node, []hardware.Parameter, error) {
+func (c Config) unsaid() (*hardware.Sheet, []hardware.Parameter, error) {
 	as := Default()
 	name, alone := c.Node, c.NetworkPerHost == 1
 	if name == "none" {
-		if alone || c.NetworkInside != as.NetworkInside || c.NetworkBridge != as.NetworkBridge {
+		if alone || c.NetworkInside != as.NetworkInside || c.Constants.Bridge != as.Constants.Bridge {
 			return nil, nil, nil
 		}
 		name = hardware.Unknown
 	}
-	node, err := hardware.LoadNode(name)
+	node, err := hardware.Load(hardware.Node, name)
 	if err != nil {
 		return nil, nil, err
 	}
@@ -166,8 +166,8 @@ func (c Config) unsaid() (*hardware.Node, []hardware.Parameter, error) {
 		return nil, nil, err
 	}
 	var out []hardware.Parameter
-	for _, p := range node.Keys {
-		if c.Get(p.Key) == as.Get(p.Key) && !(alone && (p.Key == "network.inside" || p.Key == "network.bridge")) {
+	for _, p := range node.Spread() {
+		if c.Get(p.Key) == as.Get(p.Key) && !(alone && (p.Key == "network.inside" || p.Key == "constants.bridge")) {
 			out = append(out, p)
 		}
 	}
@@ -203,28 +203,6 @@ func (s *Spread) Parameters() (out []hardware.Parameter) {
 // Middle is the middle of the i-th parameter, in its key's unit; durations in seconds.
 func (s *Spread) Middle(i int) float64 { return s.keys[i].middle }
 
-// WithUnit is a number as the text of a key, inside the key's limits; durations are given
-// in seconds.
-func WithUnit(key string, x float64) string {
-	if k, ok := findKey(key); ok {
-		return k.text(x)
-	}
-	return strconv.FormatFloat(x, 'g', -1, 64)
-}
-
-// text is a value inside the key's limits, with its unit.
-func (k Key) text(x float64) string {
-	lo, hi := k.limits()
-	x = min(max(x, lo), hi)
-	switch k.tag.Get("unit") {
-	case "duration":
-		return time.Duration(x * 1e9).String()
-	case "bandwidth":
-		return strconv.FormatFloat(x, 'g', -1, 64) + "B/s"
-	}
-	return strconv.FormatFloat(x, 'g', -1, 64)
-}
-
 // Len is the number of what varies: the parameters, the factor on all of it, and the time
 // that codecs take where their table says how well it is known.
 func (s *Spread) Len() int {
@@ -250,29 +228,4 @@ func (s *Spread) Draw(quantiles []float64) (c Config, factor float64, err error)
 	}
 	site := hardware.Parameter{Times: portable.Exp(s.site)}
 	return c, site.At(1, quantiles[len(s.keys)]), nil
-}
-
-// number is a key's value, of durations in seconds.
-func (c Config) number(k Key) float64 {
-	text := c.Get(k.Name)
-	if d, err := time.ParseDuration(text); err == nil && k.tag.Get("unit") == "duration" {
-		return d.Seconds()
-	}
-	x, _ := strconv.ParseFloat(text, 64)
-	return x
-}
-
-// limits are what a key may be at least and at most.
-func (k Key) limits() (lo, hi float64) {
-	lo, hi = math.Inf(-1), math.Inf(1)
-	if x, err := strconv.ParseFloat(k.tag.Get("min"), 64); err == nil {
-		lo = x
-	}
-	if x, err := strconv.ParseFloat(k.tag.Get("max"), 64); err == nil {
-		hi = x
-	}
-	if k.tag.Get("unit") == "duration" {
-		lo = max(lo, 0)
-	}
-	return lo, hi
 }

@@ -21,7 +21,7 @@ import (
 // transport takes back what the one before set.
 func TestTransports(t *testing.T) {
 	t.Parallel()
-	r, err := ParseRecipe("test", "test.yaml", []byte("network.share: 0.5\ntransport: mpi-tcp\ncluster: big-basin\n"))
+	r, err := ParseRecipe("test", "test.yaml", []byte("constants.share: 0.5\ntransport: mpi-tcp\ncluster: big-basin\n"))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -30,8 +30,8 @@ func TestTransports(t *testing.T) {
 		t.Fatal(err)
 	}
 	c := runs[0].Config
-	if c.NetworkShare != 0.5 || c.NetworkReduce != 1.5e9 || c.DeviceJitter != 0.064 || c.DeviceOverhead != 0.027 {
-		t.Errorf("share %g, reduce %g, jitter %g, overhead %g", c.NetworkShare, c.NetworkReduce, c.DeviceJitter, c.DeviceOverhead)
+	if c.Constants.Share != 0.5 || c.Constants.Reduce != 1.5e9 || c.DeviceLaw != "lognormal(sigma=0.064)" || c.Constants.Overhead != 0.027 {
+		t.Errorf("share %g, reduce %g, law %s, overhead %g", c.Constants.Share, c.Constants.Reduce, c.DeviceLaw, c.Constants.Overhead)
 	}
 	c = Default()
 	for _, name := range []string{"mpi-tcp", "nccl-rdma", "none"} {
@@ -48,8 +48,8 @@ func TestTransports(t *testing.T) {
 // draws stay within what these allow, at the ends of the distributions too.
 func TestEveryTransport(t *testing.T) {
 	t.Parallel()
-	for _, name := range hardware.Transports() {
-		tr, err := hardware.LoadTransport(name)
+	for _, name := range hardware.Names(hardware.Transport) {
+		tr, err := hardware.Load(hardware.Transport, name)
 		if err != nil {
 			t.Error(err)
 			continue
@@ -76,7 +76,7 @@ func TestEveryTransport(t *testing.T) {
 			if err != nil || !(factor > 0) {
 				t.Errorf("%s at %g: factor %g, %v", name, q, factor, err)
 			}
-			if q == 0.5 && (math.Abs(factor-1) > 1e-12 || d.Get("network.share") != c.Get("network.share")) {
+			if q == 0.5 && (math.Abs(factor-1) > 1e-12 || d.Get("constants.share") != c.Get("constants.share")) {
 				t.Errorf("%s: its middle is not its value", name)
 			}
 		}

@@ -11,11 +11,11 @@ import (
 // Show is a key's value the way people write it, with its unit: 1Gbps where Get
 // says 1.25e+08. Set reads both and comes to the same value.
 func (c Config) Show(name string) string {
+	text := c.Get(name)
 	k, ok := findKey(name)
 	if !ok {
-		return ""
+		return text
 	}
-	text := c.Get(name)
 	f := reflect.ValueOf(c).Field(k.field)
 	if f.Kind() != reflect.Float64 {
 		return text

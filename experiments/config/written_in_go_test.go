@@ -71,11 +71,13 @@ func TestWrittenInGo(t *testing.T) {
 		}
 	}
 	t.Run("nothing", func(t *testing.T) { try(t, Config{}) })
-	for _, k := range Keys() {
+	for _, k := range everyKey() {
 		t.Run(k.Name, func(t *testing.T) {
 			c := Default()
-			f := reflect.ValueOf(&c).Elem().Field(k.field)
+			f := valueOfKey(&c, k)
 			switch f.Kind() {
+			case reflect.Struct:
+				f.SetZero()
 			case reflect.String:
 				f.SetString("no such((")
 			case reflect.Float64:

@@ -18,20 +18,20 @@ func TestConfigWrittenInGo(t *testing.T) {
 	if _, err := good.Build(Places{}, nil); err != nil {
 		t.Fatal(err)
 	}
-	for _, k := range Keys() {
-		f := reflect.ValueOf(good).Field(k.field)
+	for _, k := range everyKey() {
+		f := valueOfKey(&good, k)
 		var bad []any
 		switch f.Kind() {
 		case reflect.String:
 			bad = []any{"no such thing(", "nothing(x=1)", "\x00"}
-		case reflect.Int:
+		case reflect.Int, reflect.Int64:
 			bad = []any{-2, math.MinInt}
 		case reflect.Float64:
 			bad = []any{math.NaN(), math.Inf(1), math.Inf(-1), -2.0}
 		}
 		for _, v := range bad {
 			c := good
-			reflect.ValueOf(&c).Elem().Field(k.field).Set(reflect.ValueOf(v).Convert(f.Type()))
+			valueOfKey(&c, k).Set(reflect.ValueOf(v).Convert(f.Type()))
 			t.Run(fmt.Sprintf("%s=%v", k.Name, v), func(t *testing.T) {
 				_, err := c.Build(Places{Dir: t.TempDir(), Cache: t.TempDir()}, nil)
 				if x, isNumber := v.(float64); err == nil && (k.tag.Get("min") != "" || isNumber && !(x < 0 && !math.IsInf(x, 0)) || specs[k.Name] != nil) {

@@ -9,25 +9,25 @@ import (
 
 // A device is the rates it was measured at, a cluster the keys that describe it.
 func Example() {
-	d, err := hardware.LoadDevice("v100")
+	d, err := hardware.Load(hardware.Device, "v100")
 	if err != nil {
 		panic(err)
 	}
 	flops, known := d.FLOPS(profile.Profiles.MustParse("resnet50").Profile())
 	fmt.Printf("%s on resnet50: %.1f TFLOP/s, measured: %v\n", d.Name, flops/1e12, known)
-	c, err := hardware.LoadCluster("piz-daint")
+	c, err := hardware.Load(hardware.Cluster, "piz-daint")
 	if err != nil {
 		panic(err)
 	}
-	for _, kv := range c.Assignments() {
-		fmt.Println(kv[0])
+	for _, p := range c.Sets() {
+		fmt.Println(p.Key)
 	}
 	// Output:
 	// v100 on resnet50: 9.5 TFLOP/s, measured: true
 	// device
-	// device.overhead
-	// device.jitter
-	// network.bandwidth
 	// network.latency
-	// network.colocate
+	// constants.colocate
+	// network.bandwidth
+	// constants.overhead
+	// device.law.sigma
 }

@@ -8,8 +8,8 @@ import (
 
 // Every file can be read, says where it is from, and names only what exists.
 func TestFiles(t *testing.T) {
-	for _, name := range Devices() {
-		d, err := LoadDevice(name)
+	for _, name := range Names(Device) {
+		d, err := Load(Device, name)
 		if err != nil {
 			t.Error(err)
 			continue
@@ -31,17 +31,17 @@ func TestFiles(t *testing.T) {
 			}
 		}
 	}
-	for _, name := range Clusters() {
-		c, err := LoadCluster(name)
+	for _, name := range Names(Cluster) {
+		c, err := Load(Cluster, name)
 		if err != nil {
 			t.Error(err)
 			continue
 		}
-		if c.About == "" || c.Source == "" || len(c.Assignments()) == 0 {
+		if c.About == "" || c.Source == "" || len(c.Sets()) == 0 {
 			t.Errorf("cluster %s: about, source and keys must be given: %+v", name, c)
 		}
 	}
-	if _, err := LoadCluster("piz-dant"); err == nil {
+	if _, err := Load(Cluster, "piz-dant"); err == nil {
 		t.Error("a cluster that does not exist was read")
 	}
 }
@@ -50,8 +50,8 @@ func TestFiles(t *testing.T) {
 // the times of virtual clusters follow from it.
 func TestMeanSpeedIsAlwaysTheSame(t *testing.T) {
 	p := &profile.Profile{Name: "none of them"}
-	for _, name := range Devices() {
-		d, err := LoadDevice(name)
+	for _, name := range Names(Device) {
+		d, err := Load(Device, name)
 		if err != nil {
 			t.Fatal(err)
 		}

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"math"
 	"slices"
+	"strings"
 
 	"github.com/gradlab/gradlab/experiments/advise"
 	"github.com/gradlab/gradlab/experiments/coding"
@@ -23,14 +24,14 @@ var _ = Studies.Add("advisor", "what gradlab advise predicts, beside the virtual
 // advisorQuestions are networks and clusters that the cost models were not looked
 // at with.
 var advisorQuestions = []struct{ model, cluster string }{
-	{"inception3", "nodes=12,nic=5Gbps,latency=20us,device=k80,jitter=0.03"},
-	{"resnet101", "nodes=9,nic=40Gbps,latency=5us,device=15T"},
-	{"googlenet", "nodes=24,nic=1Gbps,latency=100us,device=2T"},
-	{"alexnet", "nodes=8,nic=10Gbps,latency=50us,device=p100,batch=128"},
-	{"resnet20", "nodes=16,nic=100Mbps,latency=200us,device=100G,batch=32"},
-	{"resnet152", "nodes=16,nic=25Gbps,latency=10us,device=p100"},
-	{"vgg16", "nodes=4,per_node=4,nic=25Gbps,inside=10GB/s,device=12T,batch=32"},
-	{"resnet50", "nodes=16,nic=10Gbps,latency=30us,rack=4,oversubscription=4,device=v100"},
+	{"inception3", "workers=12 network.bandwidth=5Gbps network.latency=20us device=k80 device.law=lognormal(sigma=0.03)"},
+	{"resnet101", "workers=9 network.bandwidth=40Gbps network.latency=5us device.flops=15T"},
+	{"googlenet", "workers=24 network.bandwidth=1Gbps network.latency=100us device.flops=2T"},
+	{"alexnet", "workers=8 network.bandwidth=10Gbps network.latency=50us device=p100 batch=128"},
+	{"resnet20", "workers=16 network.bandwidth=100Mbps network.latency=200us device.flops=100G batch=32"},
+	{"resnet152", "workers=16 network.bandwidth=25Gbps network.latency=10us device=p100"},
+	{"vgg16", "workers=16 network.per_host=4 network.bandwidth=25Gbps network.inside=10GB/s device.flops=12T batch=32"},
+	{"resnet50", "workers=16 network.bandwidth=10Gbps network.latency=30us network.rack=4 network.oversubscription=4 device=v100"},
 }
 
 // advisorSpeeds are stated, not measured, so that the study says the same
@@ -74,7 +75,7 @@ func (Advisor) Run(ctx context.Context, lab *Lab) (*Report, error) {
 	table := figure.Table{Title: "the option predicted best, beside the best that was simulated", Header: []string{"network", "cluster", "advised", "predicted, ms", "simulated, ms", "best, ms", "regret", "worst error"}}
 	var errors, regrets []float64
 	for _, a := range questions {
-		q, err := advise.Ask(a.model, a.cluster)
+		q, err := advise.Ask(append([]string{"timing=" + a.model}, strings.Fields(a.cluster)...))
 		if err != nil {
 			return nil, err
 		}

@@ -67,7 +67,7 @@ func (s DANA) Run(ctx context.Context, lab *Lab) (*Report, error) {
 	for _, rule := range rules {
 		for _, workers := range counts {
 			got[rule.name] = append(got[rule.name], runs.add(fmt.Sprintf("%s, %d workers", rule.name, workers), append([]string{"data=mnist", "model=" + lab.mlp(), "optimizer=" + rule.optimizer, "corrector=" + rule.corrector,
-				"schedule=warmup(cosine(lr=0.02),epochs=1)", fmt.Sprintf("workers=%d", workers), "batch=16", "policy=asp", "device.jitter=0.2", "nonfinite=zero", "observe=gap",
+				"schedule=warmup(cosine(lr=0.02),epochs=1)", fmt.Sprintf("workers=%d", workers), "batch=16", "policy=asp", "device.law=lognormal(sigma=0.2)", "nonfinite=zero", "observe=gap",
 				"network.bandwidth=10Tbps", "network.latency=0s"}, size...)...))
 		}
 	}

@@ -52,7 +52,7 @@ func (s DCASGD) Run(ctx context.Context, lab *Lab) (*Report, error) {
 		for _, rule := range rules {
 			n := name(rule.name, workers)
 			of[n] = runs.add(n, append([]string{"data=mnist", "model=mlp(hidden=[64])", "optimizer=sgd", "schedule=cosine(lr=0.05)",
-				fmt.Sprintf("workers=%d", workers), "batch=16", "policy=" + rule.policy, "corrector=" + rule.corrector, "device.jitter=0.2", "nonfinite=zero",
+				fmt.Sprintf("workers=%d", workers), "batch=16", "policy=" + rule.policy, "corrector=" + rule.corrector, "device.law=lognormal(sigma=0.2)", "nonfinite=zero",
 				"network.bandwidth=10Tbps", "network.latency=0s"}, size...)...)
 		}
 	}

@@ -47,7 +47,7 @@ func (DDL) Group() Group { return Scaling }
 func (DDL) Mechanisms() []Mechanism {
 	return []Mechanism{
 		{Name: "overlap", Doc: "gradients leave after the backward pass", Off: swap("overlap", `^true$`, "false"), Slow: true},
-		{Name: "jitter", Doc: "all devices take the same time", Off: swap("device.jitter", `^.+$`, "0"), Slow: true},
+		{Name: "jitter", Doc: "all devices take the same time", Off: swap("device.law", `^lognormal.*$`, "constant"), Slow: true},
 		{Name: "network", Doc: "ten thousand times the bandwidth between nodes", Off: swap("network.bandwidth", `^.+$`, "10TB/s"), Slow: true},
 	}
 }
@@ -101,7 +101,7 @@ func (s DDL) Run(ctx context.Context, lab *Lab) (*Report, error) {
 
 // ddlKeys set what is fitted.
 func ddlKeys(jitter, bandwidth float64) []string {
-	return []string{fmt.Sprintf("device.jitter=%g", jitter), fmt.Sprintf("network.bandwidth=%gB/s", bandwidth)}
+	return []string{fmt.Sprintf("device.law=lognormal(sigma=%g)", jitter), fmt.Sprintf("network.bandwidth=%gB/s", bandwidth)}
 }
 
 // keys are those of a run on so many GPUs.

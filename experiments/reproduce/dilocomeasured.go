@@ -22,7 +22,7 @@ import (
 //
 // Source: Adnan082/diloco-measured.
 type DiLoCoMeasured struct {
-	Fit []int `doc:"links, in Mb/s, whose rounds of one step network.share is fitted to, one or two of 50, 200, 1000 and 5000, rising"`
+	Fit []int `doc:"links, in Mb/s, whose rounds of one step constants.share is fitted to, one or two of 50, 200, 1000 and 5000, rising"`
 }
 
 var _ = Studies.Add("diloco-measured", "rounds of local steps over links of 50 Mb/s to 5 Gb/s: DiLoCo, local SGD and DDP on four GPUs, each time predicted with an interval", DiLoCoMeasured{Fit: []int{1000, 5000}})
@@ -109,7 +109,7 @@ func (s DiLoCoMeasured) Run(ctx context.Context, lab *Lab) (*Report, error) {
 	if err != nil {
 		return nil, err
 	}
-	r.Stated = append(r.Stated, fmt.Sprintf("fit=%v: network.share=%.3g", s.Fit, share))
+	r.Stated = append(r.Stated, fmt.Sprintf("fit=%v: constants.share=%.3g", s.Fit, share))
 	draws := 64
 	if lab.Quick {
 		draws = 24
@@ -181,7 +181,7 @@ func (DiLoCoMeasured) config(lab *Lab, p dilocoPoint, share float64) (config.Con
 	const batch = 4
 	llama := profile.Profiles.MustParse("llama").Profile()
 	keys := []string{"transport=nccl-tcp", "timing=llama", fmt.Sprintf("batch=%d", batch), "workers=4", "topology=ring",
-		fmt.Sprintf("device.flops=%g", 6*batch/p.alone*llama.ForwardMACs()), fmt.Sprintf("network.share=%.4g", share),
+		fmt.Sprintf("device.flops=%g", 6*batch/p.alone*llama.ForwardMACs()), fmt.Sprintf("constants.share=%.4g", share),
 		fmt.Sprintf("network.bandwidth=%dMbps", p.link), "network.latency=30us"}
 	switch p.algorithm {
 	case "diloco":

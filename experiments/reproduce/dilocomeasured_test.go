@@ -33,7 +33,7 @@ func TestDiLoCoMeasured(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	for _, kv := range [][2]string{{"device.overhead", "0"}, {"device.jitter", "0"}, {"device.step", "0s"}, {"network.latency", "0s"}} {
+	for _, kv := range [][2]string{{"constants.overhead", "0"}, {"device.law.sigma", "0"}, {"constants.step", "0s"}, {"network.latency", "0s"}} {
 		if err := c.Set(kv[0], kv[1]); err != nil {
 			t.Fatal(err)
 		}

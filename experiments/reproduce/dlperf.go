@@ -20,7 +20,7 @@ import (
 //
 // Source: DLPerf of Oneflow-Inc, ResNet-50 v1.5, float32, batch 128 a GPU.
 type DLPerf struct {
-	Fit []int `doc:"GPUs of the points that device.overhead is fitted to, one or two of 8, 16 and 32, rising"`
+	Fit []int `doc:"GPUs of the points that constants.overhead is fitted to, one or two of 8, 16 and 32, rising"`
 }
 
 var _ = Studies.Add("dlperf", "ResNet-50 on 8 to 32 V100 in eight frameworks, each predicted with an interval from its rate on one", DLPerf{Fit: []int{8}})
@@ -75,7 +75,7 @@ func (d DLPerf) Run(ctx context.Context, lab *Lab) (*Report, error) {
 		Source: "DLPerf of Oneflow-Inc (measured/dlperf-resnet50-fp32.csv): eight frameworks on 1, 8, 16 and 32 GPUs",
 		Stated: []string{
 			"a GPU's rate is the framework's own on one GPU; NVLink carries 130 GB/s, a node's NIC 100 Gb/s; ring over all GPUs in buckets of 25 MB, with overlap",
-			"transport=nccl-rdma: its share, overlap and jitter were fitted to all of these points and three of GRACE, so they are not blind here. device.overhead is fitted anew, one for all eight frameworks, to their points with the GPUs of fit",
+			"transport=nccl-rdma: its share, overlap and jitter were fitted to all of these points and three of GRACE, so they are not blind here. constants.overhead is fitted anew, one for all eight frameworks, to their points with the GPUs of fit",
 			"bounds beside a point: the prediction, if what was published lies at an end of its 90 % interval",
 		},
 		Notes: []string{"the spread between frameworks on equal hardware is the least error of whoever does not know the framework"},
@@ -88,7 +88,7 @@ func (d DLPerf) Run(ctx context.Context, lab *Lab) (*Report, error) {
 	if err != nil {
 		return nil, err
 	}
-	r.Stated = append(r.Stated, fmt.Sprintf("fit=%v: device.overhead=%.3g", d.Fit, overhead))
+	r.Stated = append(r.Stated, fmt.Sprintf("fit=%v: constants.overhead=%.3g", d.Fit, overhead))
 	// How wide an interval is does not depend on the device's rate: it is drawn once a size.
 	mean := 0.0
 	for _, n := range names {
@@ -186,7 +186,7 @@ func (d DLPerf) overhead(ctx context.Context, lab *Lab, names []string, rates ma
 func (DLPerf) config(lab *Lab, rate float64, gpus int, overhead float64) (config.Config, error) {
 	resnet := profile.Profiles.MustParse("resnet50").Profile()
 	return lab.weightless(9, "transport=nccl-rdma", "timing=resnet50", "batch=128", fmt.Sprintf("workers=%d", gpus), fmt.Sprintf("device.flops=%g", 6*rate*resnet.ForwardMACs()),
-		fmt.Sprintf("device.overhead=%g", overhead), "network.per_host=8", "node=nvlink-v100", "network.bandwidth=100Gbps", "network.latency=5us",
+		fmt.Sprintf("constants.overhead=%g", overhead), "network.per_host=8", "node=nvlink-v100", "network.bandwidth=100Gbps", "network.latency=5us",
 		"topology=ring", "overlap=true", "bucket=25000000")
 }
 

@@ -220,7 +220,7 @@ func (a *arm) run(ctx context.Context, lab *Lab, size downpourSize) (err error) 
 	case a.epochs == 0:
 		evals = 1
 	}
-	keys := []string{"data=mnist", fmt.Sprintf("model=mlp(hidden=[%d])", size.hidden), "servers=2", "device.flops=1e9", "device.jitter=0.2", "network.bandwidth=10Tbps", "network.latency=0s",
+	keys := []string{"data=mnist", fmt.Sprintf("model=mlp(hidden=[%d])", size.hidden), "servers=2", "device.flops=1e9", "device.law=lognormal(sigma=0.2)", "network.bandwidth=10Tbps", "network.latency=0s",
 		fmt.Sprintf("eval_every=%d", evals)}
 	if a.epochs > 0 {
 		keys = append(keys, "mode=downpour", "policy=asp", "batch=16", "nonfinite=zero", fmt.Sprintf("epochs=%d", a.epochs*size.grow))

@@ -66,7 +66,7 @@ func (EASGDTau) Run(ctx context.Context, lab *Lab) (*Report, error) {
 			for _, rate := range m.rates {
 				n := name(m.name, tau, rate)
 				got[n] = runs.add(n, append([]string{"data=mnist", "model=" + lab.mlp(), "train_limit=" + limit, "workers=4", "batch=32", "epochs=4",
-					"policy=asp", "nonfinite=zero", "device.jitter=0.2", "schedule=constant(lr=" + rate + ")"}, m.keys(tau)...)...)
+					"policy=asp", "nonfinite=zero", "device.law=lognormal(sigma=0.2)", "schedule=constant(lr=" + rate + ")"}, m.keys(tau)...)...)
 			}
 		}
 	}

@@ -35,7 +35,7 @@ var emulatedModes = []struct {
 	keys  []string
 }{
 	{"server, bsp", false, []string{"mode=server", "policy=bsp"}},
-	{"server, asp", true, []string{"mode=server", "policy=asp", "schedule=constant(lr=0.01)", "device.jitter=0.2"}},
+	{"server, asp", true, []string{"mode=server", "policy=asp", "schedule=constant(lr=0.01)", "device.law=lognormal(sigma=0.2)"}},
 	{"ring", false, []string{"mode=reduce", "topology=ring"}},
 	{"ring, overlap", false, []string{"mode=reduce", "topology=ring", "overlap=true", "bucket=100000"}},
 	{"gather, top 5 %", false, []string{"mode=reduce", "codec=feedback(topk(keep=0.05))"}},
@@ -170,7 +170,7 @@ func (l *Lab) emulate(ctx context.Context, mode, workers int, p protocol) (*emul
 	for seed := range p.repeats {
 		keys := append([]string{
 			"model=mlp(hidden=[128,128,128])", "data=digits", "optimizer=sgd", "schedule=constant(lr=0.05)", "batch=16", "epochs=0", "threads=1",
-			"device.codec=free", "device.flops=3.75e7", "device.jitter=0.05", "network.bandwidth=100Mbps", "network.latency=2ms",
+			"device.codec=free", "device.flops=3.75e7", "device.law=lognormal(sigma=0.05)", "network.bandwidth=100Mbps", "network.latency=2ms",
 			fmt.Sprintf("workers=%d", workers), fmt.Sprintf("steps=%d", e.each*(p.warm+p.steps)), fmt.Sprintf("seed=%d", seed+1),
 		}, m.keys...)
 		c := config.Default()

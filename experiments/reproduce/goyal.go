@@ -46,7 +46,7 @@ func (GoyalTime) keys(gpus int, overlap bool, more ...string) []string {
 func (s GoyalTime) fit(ctx context.Context, lab *Lab, pr protocol) (flops, jitter float64, err error) {
 	flops, jitter = 6*138*profile.Profiles.MustParse("resnet50").Profile().ForwardMACs(), 0.05
 	rate := func(gpus int, flops, jitter float64) (float64, error) {
-		m, err := lab.simulate(ctx, pr, s.keys(gpus, true, "device=none", fmt.Sprintf("device.flops=%g", flops), fmt.Sprintf("device.jitter=%g", jitter))...)
+		m, err := lab.simulate(ctx, pr, s.keys(gpus, true, "device=none", fmt.Sprintf("device.flops=%g", flops), fmt.Sprintf("device.law=lognormal(sigma=%g)", jitter))...)
 		return m.mean, err
 	}
 	want := 8192 / goyalStep
@@ -77,7 +77,7 @@ func (GoyalTime) Group() Group { return Scaling }
 func (GoyalTime) Mechanisms() []Mechanism {
 	return []Mechanism{
 		{Name: "overlap", Doc: "gradients leave after the backward pass", Off: swap("overlap", `^true$`, "false"), Slow: true},
-		{Name: "jitter", Doc: "all devices take the same time", Off: swap("device.jitter", `^.+$`, "0"), Slow: true},
+		{Name: "jitter", Doc: "all devices take the same time", Off: swap("device.law", `^lognormal.*$`, "constant"), Slow: true},
 	}
 }
 
@@ -93,7 +93,7 @@ func (s GoyalTime) Run(ctx context.Context, lab *Lab) (*Report, error) {
 		if err != nil {
 			return nil, err
 		}
-		fitted, own = s.Fit, []string{"device=none", fmt.Sprintf("device.flops=%g", flops), fmt.Sprintf("device.jitter=%g", jitter)}
+		fitted, own = s.Fit, []string{"device=none", fmt.Sprintf("device.flops=%g", flops), fmt.Sprintf("device.law=lognormal(sigma=%g)", jitter)}
 		said = fmt.Sprintf("fit=%d: a GPU's rate, %.3g operations a second, fitted to a server of eight; the jitter, sigma %.3g, to the time of %d GPUs", s.Fit, flops, jitter, s.Fit)
 	}
 	r := &Report{

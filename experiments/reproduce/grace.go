@@ -38,8 +38,8 @@ func (GRACE) Group() Group { return Scaling }
 func (GRACE) Mechanisms() []Mechanism {
 	return []Mechanism{
 		{Name: "codec time", Doc: "codecs take no time", Slow: true},
-		{Name: "gather limit", Doc: "software gathers as fast as the link carries", Off: swap("network.gather", `^.+$`, "0"), Slow: true},
-		{Name: "call", Doc: "a collective call costs nothing", Off: swap("network.call", `^.+$`, "0s"), Slow: true},
+		{Name: "gather limit", Doc: "software gathers as fast as the link carries", Off: swap("constants.gather", `^.+$`, "0"), Slow: true},
+		{Name: "call", Doc: "a collective call costs nothing", Off: swap("constants.call", `^.+$`, "0s"), Slow: true},
 		{Name: "spread", Doc: "parameters are taken as exact: intervals have no width", Slow: true},
 	}
 }
@@ -158,7 +158,7 @@ func (s GRACE) config(lab *Lab, g *graceLab, row graceRow, dir string) (config.C
 		fmt.Sprintf("device.flops=%g", 6*net.alone*net.ForwardMACs()), fmt.Sprintf("network.bandwidth=%dGbps", row.link), "network.latency=20us",
 		"topology=ring", "overlap=true", "bucket=64000000", "codec=" + spec}
 	if !way.sums {
-		keys = append(keys, fmt.Sprintf("network.call=%dus", 86*way.calls))
+		keys = append(keys, fmt.Sprintf("constants.call=%dus", 86*way.calls))
 	}
 	if row.method != "none" && !lab.lacks("codec time") {
 		file, err := s.rates(g, row, spec, dir)

@@ -73,7 +73,7 @@ func (s Horovod) fit(ctx context.Context, lab *Lab, pr protocol) (rdma, tcp []st
 	}
 	jitter, nic, stream := 0.03, 2.9e9, 2e9
 	keys := func(jitter, nic float64) []string {
-		return []string{fmt.Sprintf("device.jitter=%g", jitter), fmt.Sprintf("network.bandwidth=%gB/s", nic)}
+		return []string{fmt.Sprintf("device.law=lognormal(sigma=%g)", jitter), fmt.Sprintf("network.bandwidth=%gB/s", nic)}
 	}
 	for range 2 {
 		if jitter, err = solve(ctx, jitter, func(x float64) (float64, error) { return efficiency(own, keys(x, nic)) }); err != nil {
@@ -89,7 +89,7 @@ func (s Horovod) fit(ctx context.Context, lab *Lab, pr protocol) (rdma, tcp []st
 		return nil, nil, "", err
 	}
 	with := func(stream float64) []string {
-		return append(keys(jitter, nic), fmt.Sprintf("network.stream=%gB/s", stream))
+		return append(keys(jitter, nic), fmt.Sprintf("constants.stream=%gB/s", stream))
 	}
 	stream, err = solve(ctx, stream, func(x float64) (float64, error) {
 		slow, err := rate(vgg, "tcp", with(x)...)
@@ -105,8 +105,8 @@ func (Horovod) Group() Group { return Scaling }
 // Mechanisms implements Study.
 func (Horovod) Mechanisms() []Mechanism {
 	return []Mechanism{
-		{Name: "limit of a connection", Doc: "one TCP connection carries what the NIC does", Off: swap("network.stream", `^.+$`, "0"), Slow: true},
-		{Name: "jitter", Doc: "all devices take the same time", Off: swap("device.jitter", `^.+$`, "0"), Slow: true},
+		{Name: "limit of a connection", Doc: "one TCP connection carries what the NIC does", Off: swap("constants.stream", `^.+$`, "0"), Slow: true},
+		{Name: "jitter", Doc: "all devices take the same time", Off: swap("device.law", `^lognormal.*$`, "constant"), Slow: true},
 	}
 }
 
@@ -148,7 +148,7 @@ func (s Horovod) Run(ctx context.Context, lab *Lab) (*Report, error) {
 		case m.profile == "vgg16":
 			return nil // nothing is published
 		default:
-			keys = append([]string{"cluster=uber-tcp", "timing=" + m.profile, "batch=64", "workers=128", "overlap=true", "network.colocate=true", "mode=server(barrier=true)",
+			keys = append([]string{"cluster=uber-tcp", "timing=" + m.profile, "batch=64", "workers=128", "overlap=true", "constants.colocate=true", "mode=server(barrier=true)",
 				"placement=greedy", "bucket=1", fmt.Sprintf("servers=%d", []int{32, 128}[road-2])}, slow...)
 		}
 		got, err := lab.simulate(ctx, pr, keys...)

@@ -45,7 +45,7 @@ func (LateRules) Run(ctx context.Context, lab *Lab) (*Report, error) {
 		},
 	}
 	c := &contest{lab: lab, tries: 2, seeds: 5, keys: append([]string{"data=mnist", "model=" + lab.mlp(), "optimizer=momentum", "mode=server", "policy=asp",
-		fmt.Sprintf("workers=%d", workers), fmt.Sprintf("batch=%d", batch), "nonfinite=zero", "device.jitter=0.2", "network.bandwidth=10Tbps", "network.latency=0s"}, size...)}
+		fmt.Sprintf("workers=%d", workers), fmt.Sprintf("batch=%d", batch), "nonfinite=zero", "device.law=lognormal(sigma=0.2)", "network.bandwidth=10Tbps", "network.latency=0s"}, size...)}
 	rule := func(name, corrector, schedule string, first float64) *side {
 		return c.tune(name, grid(octaves(first, 6), nil, func(rate float64, _ string) []string {
 			return []string{"corrector=" + corrector, fmt.Sprintf("schedule=%s(lr=%g)", schedule, rate)}

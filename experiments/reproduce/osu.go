@@ -25,7 +25,7 @@ func (OSU) Group() Group { return Scaling }
 // Mechanisms implements Study.
 func (OSU) Mechanisms() []Mechanism {
 	return []Mechanism{
-		{Name: "jitter", Doc: "all devices take the same time", Off: swap("device.jitter", `^.+$`, "0"), Slow: true},
+		{Name: "jitter", Doc: "all devices take the same time", Off: swap("device.law", `^lognormal.*$`, "constant"), Slow: true},
 	}
 }
 

@@ -50,7 +50,7 @@ func (s PSvsRing) Run(ctx context.Context, lab *Lab) (*Report, error) {
 	table := figure.Table{Title: "one step", Header: []string{"P", "server, bytes", "ring, bytes a process", "server, ms", "ring, ms"}}
 	for _, p := range sizes {
 		common := []string{"model=logistic", "data=synthetic(dim=100000,n=64,test=10)", "codec=raw", "batch=1", "optimizer=sgd",
-			"schedule=constant(lr=0.1)", "net=sim", "device.flops=1e18", "device.jitter=0", "network.bandwidth=1.25GB/s", "network.latency=20us"}
+			"schedule=constant(lr=0.1)", "net=sim", "device.flops=1e18", "device.law=constant", "network.bandwidth=1.25GB/s", "network.latency=20us"}
 		measure := func(name string, n int, keys ...string) (bytes, seconds float64, err error) {
 			var at [2]float64
 			for i, s := range []int{steps, 2 * steps} {
@@ -105,7 +105,7 @@ func (PSvsRing) latency(ctx context.Context, r *Report, lab *Lab) error {
 			for i, n := range []int{steps, 2 * steps} {
 				res, err := lab.run(ctx, fmt.Sprintf("few bytes,%s,P=%d,steps=%d", way.name, p, n), append([]string{
 					"model=logistic", "data=synthetic(dim=10,n=64,test=10)", "codec=raw", "batch=1", "optimizer=sgd", "schedule=constant(lr=0.1)", "net=sim",
-					"device.flops=1e18", "device.jitter=0", "network.bandwidth=1.25GB/s", "network.latency=20us", fmt.Sprintf("steps=%d", n)}, way.keys...)...)
+					"device.flops=1e18", "device.law=constant", "network.bandwidth=1.25GB/s", "network.latency=20us", fmt.Sprintf("steps=%d", n)}, way.keys...)...)
 				if err != nil {
 					return err
 				}

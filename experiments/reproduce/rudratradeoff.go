@@ -26,7 +26,7 @@ type RudraTradeoff struct {
 var _ = Studies.Add("rudra-tradeoff", "error and time over staleness, minibatch and learners; hidden communication of Rudra's base, adv and adv*", RudraTradeoff{Rate: 0.02})
 
 // p775 is the cluster of the study, as far as it is known.
-var p775 = []string{"network.bandwidth=96GB/s", "network.latency=1us", "network.message=100us", "network.per_host=6", "network.inside=20GB/s", "device.apply=5GB/s", "device.jitter=0.1"}
+var p775 = []string{"network.bandwidth=96GB/s", "network.latency=1us", "constants.message=100us", "network.per_host=6", "network.inside=20GB/s", "constants.apply=5GB/s", "device.law=lognormal(sigma=0.1)"}
 
 // Group implements Study.
 func (RudraTradeoff) Group() Group { return Asynchrony }
@@ -85,7 +85,7 @@ func (s RudraTradeoff) hidden(ctx context.Context, r *Report, lab *Lab) error {
 	fig := figure.Figure{Title: "hidden communication", X: figure.Axis{Label: "minibatch μ", Log: true}, Y: figure.Axis{Label: "share of time computing, %"}}
 	table := figure.Table{Title: "share of learners' time that they compute, in %", Header: []string{"servers take", "μ", "base", "adv", "adv*", "staleness of each"}}
 	share := func(mode string, batch int, apply string) (percent, staleness float64, err error) {
-		m, err := lab.measure(ctx, slices.Concat(fixed, []string{"mode=" + mode, steps, fmt.Sprintf("batch=%d", batch), "device.apply=" + apply})...)
+		m, err := lab.measure(ctx, slices.Concat(fixed, []string{"mode=" + mode, steps, fmt.Sprintf("batch=%d", batch), "constants.apply=" + apply})...)
 		if err != nil {
 			return 0, 0, err
 		}

@@ -84,7 +84,7 @@ func (SlowNode) Run(ctx context.Context, lab *Lab) (*Report, error) {
 			}
 			got[m.name] = append(got[m.name], runs.add(fmt.Sprintf("%s,slow=%d", m.name, slow), append([]string{
 				"data=mnist", "model=" + lab.mlp(), "train_limit=" + limit, fmt.Sprintf("workers=%d", workers), "batch=16", "epochs=3", "target=0.88",
-				fmt.Sprintf("eval_every=%d", 32*workers/m.each), "schedule=constant(lr=0.1)", "device.flops=1e9", "network.bandwidth=10Gbps", "device.jitter=0.1", "device.slow=" + law,
+				fmt.Sprintf("eval_every=%d", 32*workers/m.each), "schedule=constant(lr=0.1)", "device.flops=1e9", "network.bandwidth=10Gbps", "device.law=lognormal(sigma=0.1)", "device.slow=" + law,
 			}, m.keys...)...))
 		}
 	}

@@ -140,7 +140,7 @@ func (s Softsync) learning(ctx context.Context, r *Report, lab *Lab) error {
 	}
 	common := append([]string{"data=mnist", "model=" + lab.mlp(), "optimizer=momentum", "workers=30", "batch=4",
 		fmt.Sprintf("schedule=warmup(cosine(lr=%g),epochs=1)", s.Rate), "nonfinite=zero",
-		"device.jitter=0.1", "network.bandwidth=10Tbps", "network.latency=0s"}, size...)
+		"device.law=lognormal(sigma=0.1)", "network.bandwidth=10Tbps", "network.latency=0s"}, size...)
 	runs := lab.plan(seeds)
 	of := func(policy, corrector string) *sample {
 		return runs.add(policy+" "+corrector, append([]string{"policy=" + policy, "corrector=" + corrector}, common...)...)

@@ -67,9 +67,9 @@ func (s tfSystem) keys(p tfPoint) []string {
 		placement = "round_robin"
 	}
 	keys := []string{"cluster=" + s.cluster, "timing=inception3", fmt.Sprintf("workers=%d", workers), fmt.Sprintf("batch=%d", batch),
-		"mode=server(barrier=true)", "placement=" + placement, fmt.Sprintf("servers=%d", p.servers), "overlap=true", "bucket=1", "device.input=0"}
+		"mode=server(barrier=true)", "placement=" + placement, fmt.Sprintf("servers=%d", p.servers), "overlap=true", "bucket=1", "constants.input=0"}
 	if s.perNode > 1 { // a worker is a node, or as much of one as there is
-		keys = append(keys, "device=none", "device.overhead=0", fmt.Sprintf("device.flops=%g", s.flops(batch/64)))
+		keys = append(keys, "device=none", "constants.overhead=0", fmt.Sprintf("device.flops=%g", s.flops(batch/64)))
 	}
 	return keys
 }
@@ -77,21 +77,21 @@ func (s tfSystem) keys(p tfPoint) []string {
 // flops is the speed of so many GPUs of one node together: what a step takes
 // longer when there are several is the node's business, too.
 func (s tfSystem) flops(gpus int) float64 {
-	c, err := hardware.LoadCluster(s.cluster)
+	c, err := hardware.Load(hardware.Cluster, s.cluster)
 	if err != nil {
 		panic(err) // it is embedded
 	}
 	overhead := 0.0
-	for _, a := range c.Assignments() {
-		if a[0] == "device.overhead" {
-			overhead, _ = strconv.ParseFloat(a[1], 64)
+	for _, p := range c.Sets() {
+		if p.Key == "constants.overhead" {
+			overhead, _ = strconv.ParseFloat(p.Value, 64)
 		}
 	}
 	return s.flopsWith(gpus, overhead)
 }
 
 func (s tfSystem) flopsWith(gpus int, overhead float64) float64 {
-	d, err := hardware.LoadDevice("k80-p2")
+	d, err := hardware.Load(hardware.Device, "k80-p2")
 	if err != nil {
 		panic(err)
 	}
@@ -101,9 +101,9 @@ func (s tfSystem) flopsWith(gpus int, overhead float64) float64 {
 
 // values are the three parameters as keys.
 func (s tfSystem) values(p tfPoint, x []float64) []string {
-	keys := append(s.keys(p), fmt.Sprintf("network.bandwidth=%g", x[0]), fmt.Sprintf("device.jitter=%g", x[2]))
+	keys := append(s.keys(p), fmt.Sprintf("network.bandwidth=%g", x[0]), fmt.Sprintf("device.law=lognormal(sigma=%g)", x[2]))
 	if s.perNode == 1 {
-		return append(keys, fmt.Sprintf("device.overhead=%g", x[1]))
+		return append(keys, fmt.Sprintf("constants.overhead=%g", x[1]))
 	}
 	return append(keys, fmt.Sprintf("device.flops=%g", s.flopsWith(min(p.gpus, s.perNode), x[1])))
 }
@@ -126,8 +126,8 @@ func (TFPS) Group() Group { return Scaling }
 func (TFPS) Mechanisms() []Mechanism {
 	return []Mechanism{
 		{Name: "bandwidth", Doc: "ten thousand times the bandwidth", Off: swap("network.bandwidth", `^.+$`, "10TB/s"), Slow: true},
-		{Name: "jitter", Doc: "all devices take the same time", Off: swap("device.jitter", `^.+$`, "0"), Slow: true},
-		{Name: "readers", Doc: "data are read in no time", Off: swap("device.input", `^.+$`, "0"), Slow: true},
+		{Name: "jitter", Doc: "all devices take the same time", Off: swap("device.law", `^lognormal.*$`, "constant"), Slow: true},
+		{Name: "readers", Doc: "data are read in no time", Off: swap("constants.input", `^.+$`, "0"), Slow: true},
 		{Name: "placement", Doc: "whole tensors are cut so that all servers hold the same", Off: swap("placement", `^(greedy|round_robin)$`, "balanced"), Slow: true},
 	}
 }
@@ -167,7 +167,7 @@ func (study TFPS) Run(ctx context.Context, lab *Lab) (*Report, error) {
 
 // system compares all points of one system.
 func (study TFPS) system(ctx context.Context, lab *Lab, r *Report, pr protocol, s tfSystem) error {
-	c, err := hardware.LoadCluster(s.cluster)
+	c, err := hardware.Load(hardware.Cluster, s.cluster)
 	if err != nil {
 		return err
 	}
@@ -188,8 +188,8 @@ func (study TFPS) system(ctx context.Context, lab *Lab, r *Report, pr protocol, 
 			r.Stated = append(r.Stated, note)
 		}
 	} else {
-		for _, a := range c.Assignments() {
-			r.Stated = append(r.Stated, fmt.Sprintf("%s: %s=%s", s.name, a[0], a[1]))
+		for _, p := range c.Sets() {
+			r.Stated = append(r.Stated, fmt.Sprintf("%s: %s=%s", s.name, p.Key, p.Value))
 		}
 		r.Stated = append(r.Stated, c.Fitted...)
 	}
@@ -224,14 +224,14 @@ func (study TFPS) system(ctx context.Context, lab *Lab, r *Report, pr protocol, 
 	if err != nil {
 		return err
 	}
-	r.Stated = append(r.Stated, fmt.Sprintf("%s: a host reads %.4g images/s (device.input), from the point with %d GPUs", s.name, input, s.read))
+	r.Stated = append(r.Stated, fmt.Sprintf("%s: a host reads %.4g images/s (constants.input), from the point with %d GPUs", s.name, input, s.read))
 	read := make([]float64, len(s.points))
 	err = each(ctx, len(s.points), func(i int) error {
 		read[i] = ours[i]
 		if !s.reads(s.points[i]) {
 			return nil
 		}
-		m, err := lab.simulate(ctx, pr, append(point(s.points[i]), fmt.Sprintf("device.input=%g", input))...)
+		m, err := lab.simulate(ctx, pr, append(point(s.points[i]), fmt.Sprintf("constants.input=%g", input))...)
 		read[i] = m.mean
 		return err
 	})
@@ -249,7 +249,7 @@ func (study TFPS) system(ctx context.Context, lab *Lab, r *Report, pr protocol, 
 		name, keys := fmt.Sprintf("%s, %d GPUs, real data", s.name, p.gpus), point(p)
 		r.within(kind, name, "images/s", p.real, read[i], 0.10)
 		if s.reads(p) {
-			keys = append(keys, fmt.Sprintf("device.input=%g", input))
+			keys = append(keys, fmt.Sprintf("constants.input=%g", input))
 		}
 		if err := lab.predict(ctx, r, kind, name, p.real, read[i], keys...); err != nil {
 			return err
@@ -269,7 +269,7 @@ func (s tfSystem) reading(ctx context.Context, lab *Lab, pr protocol, point func
 	if err != nil {
 		return 0, err
 	}
-	even, err := lab.simulate(ctx, pr, append(alone, "device.jitter=0")...)
+	even, err := lab.simulate(ctx, pr, append(alone, "device.law=constant")...)
 	if err != nil {
 		return 0, err
 	}
@@ -297,7 +297,7 @@ func inception3() *profile.Profile { return profile.Profiles.MustParse("inceptio
 
 // fitted fits bandwidth, overhead and jitter of a system.
 func (TFPS) fitted(ctx context.Context, lab *Lab, s tfSystem) ([]parameter, error) {
-	start := []parameter{{name: "network.bandwidth", value: 2e9}, {name: "device.overhead", value: 0.03}, {name: "device.jitter", value: 0.03}}
+	start := []parameter{{name: "network.bandwidth", value: 2e9}, {name: "constants.overhead", value: 0.03}, {name: "device.law.sigma", value: 0.03}}
 	if s.cluster != "piz-daint" {
 		start[0].value = 3e8
 	}

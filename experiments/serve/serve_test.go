@@ -379,7 +379,7 @@ func TestReportIsDrawnOnce(t *testing.T) {
 func hundreds(tb testing.TB, n int) (dir string, add func(i int)) {
 	tb.Helper()
 	dir = tb.TempDir()
-	from := "../store/testdata/runs/quickstart/codec=raw,seed=1-96cc7a"
+	from := "../store/testdata/runs/quickstart/codec=raw,seed=1-85952d"
 	add = func(i int) {
 		if err := os.CopyFS(filepath.Join(dir, "sweep", fmt.Sprintf("run-%03d-3ae954", i)), os.DirFS(from)); err != nil {
 			tb.Fatal(err)

@@ -68,7 +68,7 @@ func Draw(seed uint64, at config.Places, modes []string) (config.Config, *train.
 				set("policy", []string{"bsp", "asp"}[try%2])
 			}
 			set("overlap", fmt.Sprint(k.IntN(6, 2) == 0))
-			set("network.model", []string{"fair", "fifo"}[k.IntN(7, 2)])
+			set("constants.model", []string{"fair", "fifo"}[k.IntN(7, 2)])
 		}
 		if k.IntN(8, 3) == 0 {
 			elastic(k.With(8), &c, m)
@@ -125,7 +125,7 @@ func tiny(seed uint64) config.Config {
 	c := config.Default()
 	for key, value := range map[string]string{
 		"data": "digits", "model": "logistic", "train_limit": "64", "test_limit": "20", "epochs": "0", "steps": "12", "batch": "4",
-		"eval_every": "7", "schedule": "constant(lr=0.01)", "device.codec": "free", "device.jitter": "0.3", "device.flops": "8000",
+		"eval_every": "7", "schedule": "constant(lr=0.01)", "device.codec": "free", "device.law": "lognormal(sigma=0.3)", "device.flops": "8000",
 		"network.bandwidth": "100kB/s", "network.latency": "5ms", "seed": fmt.Sprint(seed%8 + 1),
 	} {
 		if err := c.Set(key, value); err != nil {

@@ -167,6 +167,22 @@ func TestLabelsDiffer(t *testing.T) {
 	}
 }
 
+// Runs that differ in constants alone are told apart by these.
+func TestLabelsNameConstants(t *testing.T) {
+	t.Parallel()
+	set := func(key, value string) func(*Run) {
+		return func(r *Run) {
+			if err := r.Config.Set(key, value); err != nil {
+				t.Error(err)
+			}
+		}
+	}
+	gs := Groups(others(t, set("constants.share", "0.5"), set("constants.step", "1ms")))
+	if len(gs) != 2 || gs[0].Label != "ideal(share=0.5)" || gs[1].Label != "ideal(step=1ms)" {
+		t.Errorf("%d groups, labelled %q and %q", len(gs), gs[0].Label, gs[len(gs)-1].Label)
+	}
+}
+
 // A record that tells more is not hidden by a younger one of the same configuration.
 func TestLatestTellsMost(t *testing.T) {
 	t.Parallel()

@@ -390,7 +390,7 @@ func TestStopAndGoOn(t *testing.T) {
 // comes out is what training each gives; the second time the store has one.
 func TestSweepTrainsOnce(t *testing.T) {
 	t.Parallel()
-	args := []string{"codec=raw,topk(keep=0.1)", "network.bandwidth=10Mbps,100Mbps,1Gbps", "device.jitter=0.2"}
+	args := []string{"codec=raw,topk(keep=0.1)", "network.bandwidth=10Mbps,100Mbps,1Gbps", "device.law=lognormal(sigma=0.2)"}
 	run := func(dir string, past []*store.Run, share bool, args ...string) (out []Outcome, priced int) {
 		jobs, err := space(t, args...).Jobs()
 		if err != nil {

@@ -23,6 +23,7 @@
 package registry
 
 import (
+	"encoding"
 	"fmt"
 	"reflect"
 	"sort"
@@ -195,6 +196,8 @@ func (t *Table[T]) typeName(rt reflect.Type) string {
 		return "list of " + t.typeName(rt.Elem())
 	case rt == durationType:
 		return "duration"
+	case reflect.PointerTo(rt).Implements(textType):
+		return strings.ToLower(rt.Name())
 	}
 	switch rt.Kind() {
 	case reflect.Float64, reflect.Float32:
@@ -259,7 +262,10 @@ func snake(s string) string {
 	return b.String()
 }
 
-var durationType = reflect.TypeOf(time.Duration(0))
+var (
+	durationType = reflect.TypeFor[time.Duration]()
+	textType     = reflect.TypeFor[encoding.TextUnmarshaler]()
+)
 
 func (t *Table[T]) nested(rt reflect.Type) bool {
 	return rt == reflect.TypeOf((*T)(nil)).Elem()
@@ -313,6 +319,11 @@ func (t *Table[T]) format(v reflect.Value) string {
 		return t.Spec(v.Interface().(T))
 	case v.Type() == durationType:
 		return time.Duration(v.Int()).String()
+	}
+	if m, ok := v.Interface().(encoding.TextMarshaler); ok {
+		if b, err := m.MarshalText(); err == nil {
+			return quote(string(b))
+		}
 	}
 	switch v.Kind() {
 	case reflect.Slice:
@@ -481,7 +492,7 @@ func (t *Table[T]) set(dst reflect.Value, n node) error {
 }
 
 // SetScalar stores text in dst, a bool, integer, float, string or
-// time.Duration. The error says what was wanted.
+// time.Duration, or of a type that reads and writes text. The error says what was wanted.
 func SetScalar(dst reflect.Value, text string) error {
 	bad := func(want string) error { return fmt.Errorf("want %s, not %q", want, text) }
 	if dst.Type() == durationType {
@@ -491,6 +502,11 @@ func SetScalar(dst reflect.Value, text string) error {
 		}
 		dst.SetInt(int64(d))
 		return nil
+	}
+	if dst.CanAddr() {
+		if u, ok := dst.Addr().Interface().(encoding.TextUnmarshaler); ok {
+			return u.UnmarshalText([]byte(text))
+		}
 	}
 	switch dst.Kind() {
 	case reflect.Bool:

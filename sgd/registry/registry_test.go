@@ -515,3 +515,40 @@ func TestEmbeddedOptions(t *testing.T) {
 		t.Errorf("with: %v, %v", tab.Spec(with), err)
 	}
 }
+
+// tone reads and writes text of its own.
+type tone float64
+
+func (v *tone) UnmarshalText(b []byte) error {
+	text, ok := strings.CutSuffix(string(b), "Hz")
+	if !ok {
+		return errors.New("want a tone such as 440Hz")
+	}
+	_, err := fmt.Sscan(text, (*float64)(v))
+	return err
+}
+
+func (v tone) MarshalText() ([]byte, error) { return fmt.Appendf(nil, "%gHz", float64(v)), nil }
+
+type bell struct{ Tone tone }
+
+func (bell) Sides() int { return 0 }
+
+// An option whose type reads and writes text is read and written by it.
+func TestOptionsThatAreText(t *testing.T) {
+	tab := registry.New[shape]("shape")
+	tab.Add("bell", "it rings", bell{Tone: 440})
+	b, err := tab.Parse("bell(tone=220.5Hz)")
+	if err != nil || b != shape(bell{Tone: 220.5}) || tab.Spec(b) != "bell(tone=220.5Hz)" || tab.Spec(bell{Tone: 440}) != "bell" {
+		t.Errorf("%v, %v: %s", b, err, tab.Spec(b))
+	}
+	if b, err = tab.With(b, "tone", "2Hz"); err != nil || b != shape(bell{Tone: 2}) {
+		t.Errorf("%v, %v", b, err)
+	}
+	if _, err := tab.Parse("bell(tone=high)"); err == nil || !strings.Contains(err.Error(), `option "tone": want a tone such as 440Hz`) {
+		t.Errorf("%v", err)
+	}
+	if p := tab.Entries()[0].Params[0]; p.Type != "tone" || p.Default != "440Hz" {
+		t.Errorf("%+v", p)
+	}
+}

@@ -114,7 +114,7 @@ func TestAccumulateTakesAsLong(t *testing.T) {
 	const updates = 6
 	end := func(opts ...option) time.Duration {
 		o, _ := runOn(t, simulated(0), job(t, append(opts, func(j *train.Job) {
-			j.Updates, j.Timing.Jitter, j.Timing.FLOPS = updates, 0, 1e6
+			j.Updates, j.Timing.Law, j.Timing.FLOPS = updates, nil, 1e6
 		})...), nil)
 		last := 0.0
 		for _, r := range o.Reports {

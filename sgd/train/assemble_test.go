@@ -58,7 +58,7 @@ func TestWorkersShareParameters(t *testing.T) {
 			for i := range hashes {
 				m := wherefrom{mu: new(sync.Mutex), seen: map[place]bool{}}
 				j := job(t, append(opts, func(j *train.Job) {
-					j.Workers, j.Updates, j.Timing.Jitter = workers, 20, 0
+					j.Workers, j.Updates, j.Timing.Law = workers, 20, nil
 					if i == 1 {
 						j.Here = 1 // as if all were processes of their own
 					}

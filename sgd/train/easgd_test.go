@@ -80,7 +80,7 @@ func TestEASGDBytes(t *testing.T) {
 	t.Parallel()
 	for _, p := range []string{"bsp", "asp"} {
 		const updates = 12
-		j := job(t, mode("easgd(tau=5)"), policy(p), optimizer("sgd"), func(j *train.Job) { j.Updates, j.Servers, j.Timing.Jitter = updates, 2, 0 })
+		j := job(t, mode("easgd(tau=5)"), policy(p), optimizer("sgd"), func(j *train.Job) { j.Updates, j.Servers, j.Timing.Law = updates, 2, nil })
 		o, _ := runOn(t, simulated(0), j, nil)
 		forces := updates
 		if p == "bsp" {

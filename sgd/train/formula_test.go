@@ -72,7 +72,7 @@ var formulas = []struct {
 
 // uneven lets workers meet at all times of a step, so that weights gather at some.
 func uneven(j *train.Job) {
-	j.Timing = timing.Timing{FLOPS: 1e7, Jitter: 0.8, Slow: timing.Slow{{Count: 1, Factor: 3}}}
+	j.Timing = timing.Timing{FLOPS: 1e7, Law: timing.Lognormal{Sigma: 0.8}, Slow: timing.Slow{{Count: 1, Factor: 3}}}
 }
 
 // apartFormulas are compared elsewhere: hogwild has no virtual clock.

@@ -106,7 +106,7 @@ func TestGrowthTakesItsTime(t *testing.T) {
 	patience.Virtual(t)
 	at := func(opts ...option) (seconds float64, updates int) { // of a sample
 		j := job(t, append(opts, mode("reduce"), func(j *train.Job) {
-			j.Timing.Jitter, j.Timing.FLOPS = 0, 1e5
+			j.Timing.Law, j.Timing.FLOPS = nil, 1e5
 			n, err := j.UpdatesIn(4)
 			if err != nil {
 				t.Fatal(err)

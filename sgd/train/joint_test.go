@@ -71,7 +71,7 @@ func TestJointNormsAreTheUnion(t *testing.T) {
 func TestJointNormsAreBilled(t *testing.T) {
 	t.Parallel()
 	run := func(norms int) *train.Observer {
-		o, _ := runOn(t, simulated(0), job(t, normal(0), group(norms), func(j *train.Job) { j.Timing.Jitter = 0 }), nil)
+		o, _ := runOn(t, simulated(0), job(t, normal(0), group(norms), func(j *train.Job) { j.Timing.Law = nil }), nil)
 		return o
 	}
 	apart, all := run(1), run(4)

@@ -6,6 +6,7 @@ import (
 
 	"github.com/gradlab/gradlab/internal/patience"
 	"github.com/gradlab/gradlab/sgd/train"
+	"github.com/gradlab/gradlab/sgd/train/timing"
 )
 
 // A worker that has left for good, with a report of what it sent, comes back as another
@@ -67,7 +68,7 @@ func TestDiedWhileAway(t *testing.T) {
 func TestWaitsForTheDeparted(t *testing.T) {
 	t.Parallel()
 	opts := []option{mode("server"), servers(2), elastic, leaving(train.Departure{Worker: 1, Step: 8}), func(j *train.Job) { j.CheckpointEvery = 4 }}
-	opts = append(opts, func(j *train.Job) { j.Timing.Jitter = 0.3 })
+	opts = append(opts, func(j *train.Job) { j.Timing.Law = timing.Lognormal{Sigma: 0.3} })
 	o, s := runOn(t, simulated(0), job(t, opts...), nil)
 	told := func(o *train.Observer) (sums [2]float64, of1 float64) {
 		for _, r := range o.Reports {

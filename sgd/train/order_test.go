@@ -9,6 +9,7 @@ import (
 	"github.com/gradlab/gradlab/comm/local"
 	"github.com/gradlab/gradlab/internal/patience"
 	"github.com/gradlab/gradlab/sgd/train"
+	"github.com/gradlab/gradlab/sgd/train/timing"
 )
 
 // logging is a sink that keeps the order log.
@@ -91,7 +92,7 @@ func FuzzParseOrder(f *testing.F) {
 // the youngest, and nothing has moved; without a barrier, parameters have.
 func TestMeasures(t *testing.T) {
 	t.Parallel()
-	slow := func(j *train.Job) { j.Gap, j.Timing.Jitter = true, 1 }
+	slow := func(j *train.Job) { j.Gap, j.Timing.Law = true, timing.Lognormal{Sigma: 1} }
 	o, _ := runOn(t, simulated(0), job(t, slow), nil)
 	var workers float64
 	for _, r := range o.Reports {

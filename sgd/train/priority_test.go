@@ -104,7 +104,7 @@ func TestPriorityHidesLateLayers(t *testing.T) {
 			}
 			took := func(o option) float64 {
 				j := job(t, mode("reduce"), topology("halving"), o, func(j *train.Job) {
-					j.Model, j.Workers, j.Batch, j.Updates, j.Weightless, j.Timing.Jitter = m, 2, 1, steps, true, 0
+					j.Model, j.Workers, j.Batch, j.Updates, j.Weightless, j.Timing.Law = m, 2, 1, steps, true, nil
 				})
 				n := &sim.Net{Network: &sim.Fair{Bandwidth: rate, Latency: latency}}
 				runOn(t, n, j, nil)
@@ -145,7 +145,7 @@ func TestPartitionHidesMore(t *testing.T) {
 		m.flops = append(m.flops, f[i]*1e9)
 	}
 	j := job(t, mode("reduce"), topology("halving"), prior(1), func(j *train.Job) {
-		j.Model, j.Workers, j.Batch, j.Updates, j.Weightless, j.Timing.Jitter, j.Partition = m, 2, 1, steps, true, 0, 24000
+		j.Model, j.Workers, j.Batch, j.Updates, j.Weightless, j.Timing.Law, j.Partition = m, 2, 1, steps, true, nil, 24000
 	})
 	n := &sim.Net{Network: &sim.Fair{Bandwidth: rate, Latency: latency}}
 	runOn(t, n, j, nil)

@@ -130,7 +130,7 @@ func TestSandblasterIsLBFGS(t *testing.T) {
 func TestSandblasterBytes(t *testing.T) {
 	t.Parallel()
 	const n = 8*10 + 10 // of logistic
-	j := job(t, blasting(6, small("logistic", 960), mode("sandblaster(backup=0)"), func(j *train.Job) { j.Timing.Jitter = 0 })...)
+	j := job(t, blasting(6, small("logistic", 960), mode("sandblaster(backup=0)"), func(j *train.Job) { j.Timing.Law = nil })...)
 	o, _ := runOn(t, simulated(0), j, nil)
 	applied, rejected := accounted(t, o)
 	evaluations := o.Final.Samples / 960
@@ -184,7 +184,7 @@ func TestSandblasterBackup(t *testing.T) {
 func TestSandblasterCopies(t *testing.T) {
 	t.Parallel()
 	run := func(m string) *train.Observer {
-		j := job(t, blasting(5, small("logistic", 990), mode(m), func(j *train.Job) { j.Workers, j.Timing.FLOPS, j.Timing.Jitter = 8, 1e6, 0 })...)
+		j := job(t, blasting(5, small("logistic", 990), mode(m), func(j *train.Job) { j.Workers, j.Timing.FLOPS, j.Timing.Law = 8, 1e6, nil })...)
 		o, _ := runOn(t, &sim.Net{Network: &sim.Fair{Bandwidth: 1e6, Latency: 20 * time.Millisecond}}, j, nil)
 		return o
 	}

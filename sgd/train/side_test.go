@@ -111,7 +111,7 @@ func TestSidesTakeTheirTime(t *testing.T) {
 	t.Parallel()
 	patience.Virtual(t)
 	steps := func(opts ...option) []float64 {
-		opts = append([]option{grid(t), mode("reduce"), func(j *train.Job) { j.Workers, j.Timing.Jitter, j.Updates = 1, 0, 2 }}, opts...)
+		opts = append([]option{grid(t), mode("reduce"), func(j *train.Job) { j.Workers, j.Timing.Law, j.Updates = 1, nil, 2 }}, opts...)
 		s := &journal{}
 		observeOn(t, simulated(0), job(t, opts...), nil, s)
 		return []float64{s.progress[0].Seconds, s.progress[1].Seconds - s.progress[0].Seconds}

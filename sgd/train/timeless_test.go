@@ -23,12 +23,12 @@ import (
 // swift and halting are two clusters that have nothing in common: network, speed of
 // devices, and the law by which steps take unlike times.
 func swift(j *train.Job) comm.Net {
-	j.Timing = timing.Timing{FLOPS: 1e9, Jitter: 0.2}
+	j.Timing = timing.Timing{FLOPS: 1e9, Law: timing.Lognormal{Sigma: 0.2}}
 	return &sim.Net{Network: &sim.Fair{Bandwidth: 1e8, Latency: 100 * time.Microsecond}}
 }
 
 func halting(j *train.Job) comm.Net {
-	j.Timing = timing.Timing{FLOPS: 3e7, Law: timing.Exponential{}, Spread: 0.5, Codec: timing.FlatRate(1e8), Apply: 1e7, Slow: timing.Slow{{Count: 1, Factor: 4}}}
+	j.Timing = timing.Timing{FLOPS: 3e7, Law: timing.Exponential{}, Codec: timing.FlatRate(1e8), Apply: 1e7, Slow: timing.Slow{{Count: 1, Factor: 4}, {Sigma: 0.5}}}
 	return &sim.Net{Network: &sim.FIFO{Bandwidth: 3e6, Latency: 2 * time.Millisecond}}
 }
 

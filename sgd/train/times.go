@@ -16,7 +16,7 @@ import (
 //     included; of a server, the updates it made.
 //   - Encode is making payloads, Decode making something of those that came; of
 //     a server, adding gradients up. On the virtual clock they are what keys
-//     device.codec and device.apply make of them.
+//     device.codec and constants.apply make of them.
 //   - Wire is blocked while bytes moved, Wait is blocked for somebody who had not
 //     sent yet; see comm.Traffic.Block for how nets tell the two apart, and what
 //     they cannot.

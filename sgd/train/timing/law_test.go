@@ -73,9 +73,47 @@ func TestSlow(t *testing.T) {
 			t.Errorf("worker %d from the last: %v, want %v", fromLast, got, want)
 		}
 	}
-	for _, text := range []string{"", "10", "x", "0x3", "1x0", "1x-2", "1xInf", "ax2"} {
+	for _, text := range []string{"", "10", "x", "0x3", "1x0", "1x-2", "1xInf", "ax2", "pareto", "lognormal(sigma=-1)", "lognormal(sigma=9)",
+		"lognormal(sigma=0.1)+lognormal(sigma=0.2)", "lognormalx2", "lognormal(sigma=0.3"} {
 		if _, err := ParseSlow(text); err == nil {
 			t.Errorf("%q is accepted", text)
+		}
+	}
+}
+
+// A lognormal factor of every worker's own stands beside workers that are slow, and is
+// the same in all steps.
+func TestSlowDrawn(t *testing.T) {
+	s, err := ParseSlow("1x10 + lognormal(sigma=0.3)")
+	if err != nil {
+		t.Fatal(err)
+	}
+	if s.String() != "1x10+lognormal(sigma=0.3)" || s.Sigma() != 0.3 || s.Workers() != 1 || s.Times(0) != 10 || s.Times(1) != 1 {
+		t.Errorf("%q: sigma %v, %d slow workers, %v times and %v times as long", s, s.Sigma(), s.Workers(), s.Times(0), s.Times(1))
+	}
+	if none, err := ParseSlow("lognormal(sigma=0)"); err != nil || none != nil {
+		t.Errorf("a sigma of 0: %v, %v; want none", none, err)
+	}
+	drawn, even := Timing{FLOPS: 1e9, Slow: s}, Timing{FLOPS: 1e9}
+	for w := range 4 {
+		first := drawn.Cost(1e9, 7, w, 0)
+		if first == even.Cost(1e9, 7, w, 0) || first == drawn.Cost(1e9, 7, w+1, 0) {
+			t.Errorf("worker %d takes %v as others do", w, first)
+		}
+		if later := drawn.Cost(1e9, 7, w, 9); later != first {
+			t.Errorf("worker %d takes %v, later %v", w, first, later)
+		}
+	}
+}
+
+// The law is on what a host reads as on passes: a step that takes longer reads longer.
+func TestLawOnReading(t *testing.T) {
+	for _, law := range []Law{Lognormal{Sigma: 0.5}, Exponential{}} {
+		at := Timing{FLOPS: 1e9, Law: law}
+		for step := range 5 {
+			if pass, read := at.Cost(1e9, 3, 1, step), at.Reading(100, 100, 3, 1, step); pass != read {
+				t.Errorf("%T, step %d: a pass of a second takes %v, reading of a second %v", law, step, pass, read)
+			}
 		}
 	}
 }

@@ -4,7 +4,6 @@
 package timing
 
 import (
-	"errors"
 	"fmt"
 	"math"
 	"strconv"
@@ -17,11 +16,9 @@ import (
 
 // Timing prices computing on a virtual clock. It says nothing about learning.
 type Timing struct {
-	FLOPS  float64 // of a device, floating-point operations per second
-	Jitter float64 // σ of a lognormal factor on every step's compute time
-	Law    Law     // of a further factor; nil: none
-	Slow   Slow    // workers that are slower, for good
-	Spread float64 // σ of a lognormal factor on a worker's speed, for good
+	FLOPS float64 // of a device, floating-point operations per second
+	Law   Law     // of the factor on all times of a worker's step; nil: none
+	Slow  Slow    // workers that are slower, for good
 
 	// Step is what software of a step takes longer on several workers, once and once
 	// more for every doubling of them; Call what a collective call takes for every
@@ -29,7 +26,7 @@ type Timing struct {
 	Step, Call time.Duration
 
 	// Input is how many samples a second the workers of a node read together, beside
-	// their passes: a limit of how fast these follow each other. Jitter is on its times,
+	// their passes: a limit of how fast these follow each other. Law is on its times,
 	// too. 0: there is none.
 	Input float64
 
@@ -42,17 +39,14 @@ type Timing struct {
 }
 
 // Cost is the virtual time of flops operations by rank in step, on a device that
-// is not Slow.
+// is not among the last workers that are Slow.
 func (t Timing) Cost(flops float64, seed uint64, rank, step int) time.Duration {
 	if t.FLOPS <= 0 {
 		return 0
 	}
-	s := flops / t.FLOPS * t.jitter(seed, rank, step)
-	if t.Law != nil {
-		s *= t.Law.Factor(rng.New(seed, "law").With(uint64(rank)).With(uint64(step)))
-	}
-	if t.Spread > 0 {
-		s *= Lognormal{t.Spread}.factor(rng.New(seed, "spread").Norm(uint64(rank)))
+	s := flops / t.FLOPS * t.factor(seed, rank, step)
+	if sigma := t.Slow.Sigma(); sigma > 0 {
+		s *= Lognormal{sigma}.factor(rng.New(seed, "spread").Norm(uint64(rank)))
 	}
 	return seconds(s)
 }
@@ -76,15 +70,19 @@ func (t Timing) Reading(samples, rate float64, seed uint64, rank, step int) time
 	if rate <= 0 {
 		return 0
 	}
-	return seconds(samples / rate * t.jitter(seed, rank, step))
+	return seconds(samples / rate * t.factor(seed, rank, step))
 }
 
-// jitter is the factor on all times of a rank's step.
-func (t Timing) jitter(seed uint64, rank, step int) float64 {
-	if t.Jitter <= 0 {
+// factor is the factor on all times of a rank's step. A lognormal law has one stream of
+// draws for each rank.
+func (t Timing) factor(seed uint64, rank, step int) float64 {
+	switch l := t.Law.(type) {
+	case nil:
 		return 1
+	case Lognormal:
+		return l.factor(rng.New(seed, "jitter").With(uint64(rank)).Norm(uint64(step)))
 	}
-	return Lognormal{t.Jitter}.factor(rng.New(seed, "jitter").With(uint64(rank)).Norm(uint64(step)))
+	return t.Law.Factor(rng.New(seed, "law").With(uint64(rank)).With(uint64(step)))
 }
 
 // factor is what a standard normal draw makes.
@@ -104,32 +102,50 @@ func At(bytes, rate float64) time.Duration {
 func seconds(s float64) time.Duration { return time.Duration(math.Min(s*1e9, math.MaxInt64/4)) }
 
 // Slow lists workers that are slower than the others: the last Count take Factor
-// times as long, those before them as the next entry says.
+// times as long, those before them as the next entry says. An entry with a Sigma draws
+// a lognormal factor of that σ for every worker, the same in all its steps.
 type Slow []struct {
-	Count  int
-	Factor float64
+	Count         int
+	Factor, Sigma float64
 }
 
-// ParseSlow reads "1x10" (one worker, ten times as slow), "1x100+3x2" or "none".
+const slowForm = "want none, how many workers and how much slower, such as 1x10 or 1x100+3x2, or a factor drawn for every worker, lognormal(sigma=0.3)"
+
+// ParseSlow reads "1x10" (one worker, ten times as slow), "1x100+3x2",
+// "lognormal(sigma=0.3)", both kinds joined by +, or "none".
 func ParseSlow(text string) (Slow, error) {
 	if text == "none" {
 		return nil, nil
 	}
 	var s Slow
 	for _, part := range strings.Split(text, "+") {
-		n, f, ok := strings.Cut(strings.TrimSpace(part), "x")
-		count, err1 := strconv.Atoi(n)
-		factor, err2 := strconv.ParseFloat(f, 64)
-		if !ok || err1 != nil || err2 != nil || count < 1 || !(factor > 0) || math.IsInf(factor, 0) {
-			return nil, fmt.Errorf("want none, or how many workers and how much slower, such as 1x10 or 1x100+3x2, not %q", text)
+		part = strings.TrimSpace(part)
+		e := struct {
+			Count         int
+			Factor, Sigma float64
+		}{}
+		if strings.HasPrefix(part, "lognormal") {
+			l, err := Laws.Parse(part)
+			if err != nil {
+				return nil, err
+			}
+			drawn, ok := l.(Lognormal)
+			if !ok || s.Sigma() > 0 {
+				return nil, fmt.Errorf("%s, once; not %q", slowForm, text)
+			}
+			if e.Sigma = drawn.Sigma; e.Sigma > 0 {
+				s = append(s, e)
+			}
+			continue
 		}
-		s = append(s, struct {
-			Count  int
-			Factor float64
-		}{count, factor})
-	}
-	if s == nil {
-		return nil, errors.New("want none, or how many workers and how much slower, such as 1x10 or 1x100+3x2")
+		n, f, ok := strings.Cut(part, "x")
+		var err1, err2 error
+		e.Count, err1 = strconv.Atoi(n)
+		e.Factor, err2 = strconv.ParseFloat(f, 64)
+		if !ok || err1 != nil || err2 != nil || e.Count < 1 || !(e.Factor > 0) || math.IsInf(e.Factor, 0) {
+			return nil, fmt.Errorf("%s; not %q", slowForm, text)
+		}
+		s = append(s, e)
 	}
 	return s, nil
 }
@@ -141,12 +157,26 @@ func (s Slow) String() string {
 	}
 	var parts []string
 	for _, e := range s {
+		if e.Sigma > 0 {
+			parts = append(parts, fmt.Sprintf("lognormal(sigma=%s)", strconv.FormatFloat(e.Sigma, 'g', -1, 64)))
+			continue
+		}
 		parts = append(parts, fmt.Sprintf("%dx%s", e.Count, strconv.FormatFloat(e.Factor, 'f', -1, 64)))
 	}
 	return strings.Join(parts, "+")
 }
 
-// Workers is how many workers are slow.
+// Sigma is σ of the factor that is drawn for every worker; 0: none is.
+func (s Slow) Sigma() float64 {
+	for _, e := range s {
+		if e.Sigma > 0 {
+			return e.Sigma
+		}
+	}
+	return 0
+}
+
+// Workers is how many workers are slow, beside those whose factor is drawn.
 func (s Slow) Workers() (n int) {
 	for _, e := range s {
 		n += e.Count

@@ -172,7 +172,7 @@ func showsTree(m train.Mode) error {
 
 // showsBeside: who goes on while it pulls takes two gradients at one point.
 func showsBeside(m train.Mode) error {
-	r, err := tried(m, policy("asp"), func(j *train.Job) { j.Timing.FLOPS, j.Timing.Jitter = 1e9, 0 })
+	r, err := tried(m, policy("asp"), func(j *train.Job) { j.Timing.FLOPS, j.Timing.Law = 1e9, nil })
 	if err != nil || r.traits.Servers == 0 || r.traits.PerPush > 0 || r.traits.Coordinator {
 		if err == nil && r.traits.Beside {
 			return unkept("Beside, which is for workers who compute on what servers sent")

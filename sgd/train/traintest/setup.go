@@ -64,7 +64,7 @@ func impossible(opts ...option) *train.Job {
 		Codec: compress.Raw{}, DownCodec: compress.Raw{}, Mode: train.Server{}, Policy: staleness.BSP{}, Corrector: staleness.None{},
 		Topology: collective.Ring{}, Placement: ps.Balanced{},
 		Workers: 4, Servers: 1, Batch: 8, Updates: 60, Seed: 3,
-		Timing: timing.Timing{FLOPS: 1e9, Jitter: 0.2}, Run: 42,
+		Timing: timing.Timing{FLOPS: 1e9, Law: timing.Lognormal{Sigma: 0.2}}, Run: 42,
 	}
 	for _, o := range opts {
 		o(j)
@@ -75,11 +75,11 @@ func impossible(opts ...option) *train.Job {
 
 // swift and halting are clusters that have nothing in common.
 func swift(j *train.Job) comm.Net {
-	j.Timing = timing.Timing{FLOPS: 1e9, Jitter: 0.2}
+	j.Timing = timing.Timing{FLOPS: 1e9, Law: timing.Lognormal{Sigma: 0.2}}
 	return virtual(0)
 }
 
 func halting(j *train.Job) comm.Net {
-	j.Timing = timing.Timing{FLOPS: 3e7, Law: timing.Exponential{}, Spread: 0.5, Codec: timing.FlatRate(1e8), Apply: 1e7, Slow: timing.Slow{{Count: 1, Factor: 4}}}
+	j.Timing = timing.Timing{FLOPS: 3e7, Law: timing.Exponential{}, Codec: timing.FlatRate(1e8), Apply: 1e7, Slow: timing.Slow{{Count: 1, Factor: 4}, {Sigma: 0.5}}}
 	return &sim.Net{Network: &sim.FIFO{Bandwidth: 3e6, Latency: 2 * time.Millisecond}}
 }

@@ -55,7 +55,7 @@ func world(m train.Mode, policy staleness.Spec, graph, codec string) (*train.Job
 		Codec: f, DownCodec: compress.Raw{}, Mode: m, Policy: policy, Corrector: staleness.None{},
 		Topology: collective.Ring{}, Graph: collective.Graphs.MustParse(graph), Placement: ps.Balanced{},
 		Workers: 3, Servers: 2, Batch: 10, Updates: 24, Seed: 5, EvalEvery: 11,
-		Timing: timing.Timing{FLOPS: 1e9, Jitter: 0.2}, Run: 7,
+		Timing: timing.Timing{FLOPS: 1e9, Law: timing.Lognormal{Sigma: 0.2}}, Run: 7,
 	}
 	if j.PerUpdate() < j.Workers { // an update is a step of one worker
 		j.Updates *= j.Workers
