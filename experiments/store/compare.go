@@ -160,7 +160,7 @@ func Test(base *Group, groups []*Group, f Field) []Against {
 	own := base.trajectory(f)
 	for i, g := range groups {
 		if g == base {
-			out[i].Difference = stats.Difference{Mean: nan, Half: nan, P: nan}
+			out[i].Difference = stats.Difference{Mean: nan, Half: nan, P: nan, Error: nan, Freedom: nan}
 			continue
 		}
 		out[i].Difference, out[i].Paired = stats.Compare(base.BySeed(f), g.BySeed(f))
