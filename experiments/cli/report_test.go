@@ -15,7 +15,7 @@ func TestReportCommand(t *testing.T) {
 	program.Finish(t, 0, "run", program.Recipe(t, "data: digits\nmodel: logistic\nsteps: 6\nbatch: 8\nnet: sim\neval_every: 3\ncodec: [raw, sign]\n"), "--out", dir, "--quiet")
 	out := filepath.Join(dir, "page", "report.html")
 	p := program.Finish(t, 0, "report", dir, "-o", out, "--figures", filepath.Join(dir, "figures"))
-	if !strings.Contains(p.Out.String(), "Most accurate at the end") {
+	if !strings.Contains(p.Out.String(), "Most accurate, at the best evaluation") {
 		t.Error(p.Says())
 	}
 	for _, f := range []string{out, filepath.Join(dir, "figures", "pareto.pdf"), filepath.Join(dir, "figures", "curves.svg")} {

@@ -10,7 +10,6 @@ import (
 	"github.com/gradlab/gradlab/experiments"
 	"github.com/gradlab/gradlab/experiments/progress"
 	"github.com/gradlab/gradlab/experiments/stats"
-	"github.com/gradlab/gradlab/sgd/train"
 )
 
 // Answer is what the task's runs say, in sentences, the most important first. The
@@ -46,25 +45,23 @@ func (t *Task) answer() []string {
 	}
 	var out []string
 	if t.Target.Asked() {
-		out = append(out, t.first(measure{"Soonest", "in", func(_ *Trial, e train.Eval) float64 { return e.Seconds },
-			func(c *Config) stats.Reach { return c.ToSeconds }, progress.Seconds}))
+		out = append(out, t.first(seconds))
 		if t.crossing() {
-			out = append(out, t.first(measure{"With the fewest bytes", "with", (*Trial).Crossing,
-				func(c *Config) stats.Reach { return c.ToBytes }, bytesText}))
+			out = append(out, t.first(crossed))
 		}
 		out = append(out, t.first(updates))
 	}
 	best := t.best()
-	s := fmt.Sprintf("%s at the end: %s, %s.", map[bool]string{true: "Least loss", false: "Most accurate"}[t.Target.Loss], best.Label, words(best.Score, t.score))
+	s := fmt.Sprintf("%s, at the best evaluation: %s, %s, and %s at the end.", map[bool]string{true: "Least loss", false: "Most accurate"}[t.Target.Loss], best.Label, words(best.Best, t.score), t.score(best.Score.Mean))
 	var same, worse, unknown, equal []string
 	for _, c := range t.choices() {
 		switch {
 		case c == best:
 		case c.Behind.Same:
 			equal = append(equal, c.Label)
-		case math.IsNaN(c.Behind.P):
+		case !t.keenest.tells(best, c):
 			unknown = append(unknown, c.Label)
-		case c.Behind.P < 0.05 && (c.Behind.Mean > 0) == t.Target.Loss: // on the seeds in common
+		case t.keenest.beats(best, c):
 			worse = append(worse, c.Label)
 		default:
 			same = append(same, c.Label)
@@ -81,15 +78,15 @@ func (t *Task) answer() []string {
 		s += " With one seed each, nothing says which differences would come again."
 	case len(same)+len(worse) == 0:
 	case len(same) == 0 && len(unknown) == 0:
-		s += " All others are behind it by more than the seeds explain (paired by seed, Holm, α = 0.05)."
+		s += " All others are behind it by more than the seeds explain " + test + "."
 	case len(same) == 0:
-		s += fmt.Sprintf(" %s %s behind it by more than the seeds explain (paired by seed, Holm, α = 0.05); of %s there are too few seeds.", list(worse), are(len(worse)), list(unknown))
+		s += fmt.Sprintf(" %s %s behind it by more than the seeds explain %s; of %s there are too few seeds.", list(worse), are(len(worse)), test, list(unknown))
 	case len(worse) == 0 && len(unknown) == 0:
-		s += " The seeds do not tell it from any other (paired by seed, Holm, α = 0.05)."
+		s += " The seeds do not tell it from any other " + test + "."
 	default:
-		s += fmt.Sprintf(" The seeds do not tell it from %s (paired by seed, Holm, α = 0.05).", list(same))
+		s += fmt.Sprintf(" The seeds do not tell it from %s %s.", list(same), test)
 	}
-	out = append(out, s, t.onFront(t.Metric()+", time and bytes"))
+	out = append(out, s, t.onFront())
 	if !t.Target.Asked() {
 		out = append(out, fmt.Sprintf("Which is soonest depends on the %s wanted, and these runs agree on none: --target %s asks for one.", t.Metric(), map[bool]string{true: "'loss<=1.9'", false: "0.9"}[t.Target.Loss]))
 	}
@@ -120,9 +117,26 @@ func (t *Task) asides() (out []string) {
 	return out
 }
 
-// onFront words who is on the Pareto front.
-func (t *Task) onFront(of string) string {
+// Asked names what choices compete in.
+func (t *Task) Asked() string {
+	time, bytes := "time", "bytes"
+	if t.Target.Asked() {
+		time, bytes = "time to "+t.Goal(), "bytes to "+t.Goal()
+	}
+	what := []string{time}
+	if t.crossing() {
+		what = append(what, bytes)
+	}
+	if t.Learned() {
+		what = append(what, t.BestWord())
+	}
+	return list(what)
+}
+
+// onFront words which configurations are on the Pareto front.
+func (t *Task) onFront() string {
 	front, choices := t.front(), t.choices()
+	of := t.Asked()
 	if len(front) == len(choices) {
 		if len(front) == 1 {
 			return ""
@@ -133,7 +147,7 @@ func (t *Task) onFront(of string) string {
 	for _, c := range front {
 		names = append(names, c.Label)
 	}
-	return fmt.Sprintf("On the Pareto front of %s%s %s %d of %d: %s.", of, tolerance, are(len(front)), len(front), len(choices), list(names))
+	return fmt.Sprintf("On the Pareto front of %s %s %d of %d: %s.", of, are(len(front)), len(front), len(choices), list(names))
 }
 
 // cheapest words the answer where nothing was learned.
@@ -152,7 +166,7 @@ func (t *Task) cheapest() []string {
 		out = append(out, least("Fewest bytes", func(c *Config) float64 { return c.Bytes.Mean }, bytesText))
 	}
 	if len(t.choices()) > 1 {
-		out = append(out, t.onFront("time and bytes"))
+		out = append(out, t.onFront())
 	}
 	for _, c := range t.Configs {
 		if c.Alone {

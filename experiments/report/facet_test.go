@@ -68,7 +68,7 @@ func TestOneFrontATableAndAFamilyForEachNetwork(t *testing.T) {
 func TestWhatIsNoChoice(t *testing.T) {
 	t.Parallel()
 	runs := seeded("raw", 0.9, keep)
-	runs = append(runs, seeded("bf16", 0.89, func(r *store.Run) { r.Result.BytesUp, r.Result.BytesDown = r.Result.BytesUp/2, r.Result.BytesDown/2 })...)
+	runs = append(runs, seeded("bf16", 0.9, func(r *store.Run) { r.Result.BytesUp, r.Result.BytesDown = r.Result.BytesUp/2, r.Result.BytesDown/2 })...)
 	runs = append(runs, seeded("sign", 0.11, func(r *store.Run) { r.Result.VirtualSeconds, r.Result.BytesUp = 1e-6, 1 })...)
 	runs = append(runs, seeded("raw", 0.95, func(r *store.Run) {
 		r.Config.Workers, r.Config.Mode = 1, "reduce"
@@ -93,12 +93,12 @@ func TestWhatIsNoChoice(t *testing.T) {
 	if strings.Contains(strings.Split(answer, "\n")[0], "workers=1") {
 		t.Errorf("one worker alone is the answer: %s", answer)
 	}
-	for _, want := range []string{"Most accurate at the end: ", "To measure against: one worker alone, ", "No better than always answering the same (10 %, up to 11.86 % by luck), and so no choice: codec=sign"} {
+	for _, want := range []string{"Most accurate, at the best evaluation: ", "To measure against: one worker alone, ", "No better than always answering the same (10 %, up to 11.86 % by luck), and so no choice: codec=sign"} {
 		if !strings.Contains(answer, want) {
 			t.Errorf("no %q in\n%s", want, answer)
 		}
 	}
-	if strings.Contains(answer, "Most accurate at the end: mode=reduce") || strings.Contains(answer, "Most accurate at the end: workers=1") {
+	if strings.Contains(answer, "Most accurate, at the best evaluation: mode=reduce") || strings.Contains(answer, "Most accurate, at the best evaluation: workers=1") {
 		t.Error(answer)
 	}
 	lines := 0

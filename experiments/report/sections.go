@@ -17,13 +17,19 @@ import (
 const many = 10
 
 func (t *Task) pareto() Section {
-	accuracy, of := t.axis(" at the end"), t.Metric()
-	seconds := figure.Axis{Label: t.Clock(), Log: true, Unit: figure.Seconds}
-	bytes := figure.Axis{Label: "bytes over the network", Log: true, Unit: figure.Bytes}
-	s := Section{Name: "pareto", Title: strings.ToUpper(of[:1]) + of[1:] + ", time and bytes",
-		Text: "Each mark is a configuration at its end, the mean over its seeds; bars are 95 % intervals of the mean (Student's t; for two seeds their range). Grey ones are dominated (another is at least as good in all three and better in one; less than 1 % of time or bytes counts as level) or at chance level; a grey line is one worker alone, which sends nothing."}
-	sa := figure.Figure{Title: of + " and time", X: seconds, Y: accuracy}
-	ba := figure.Figure{Title: of + " and bytes", X: bytes, Y: accuracy}
+	best, accuracy := t.BestWord(), t.axis("best ")
+	time, volume := t.Clock(), "bytes over the network"
+	text := "Each mark is a configuration, the mean over its seeds; bars are 95 % intervals of the mean (Student's t; for two seeds their range). "
+	if t.toReach() {
+		time, volume = time+" to "+t.Goal(), "bytes to "+t.Goal()
+		text = "Each mark is a configuration: the median of its seeds on the way to the target, and the mean of their best evaluations, with its 95 % interval (Student's t; for two seeds their range). "
+	}
+	seconds := figure.Axis{Label: time, Log: true, Unit: figure.Seconds}
+	bytes := figure.Axis{Label: volume, Log: true, Unit: figure.Bytes}
+	s := Section{Name: "pareto", Title: strings.ToUpper(t.Asked()[:1]) + t.Asked()[1:],
+		Text: text + "Grey ones are dominated: another is better in one of these by more than can be explained, and not worse in the others. At chance level they are grey too. A grey line is one worker alone, which sends nothing."}
+	sa := figure.Figure{Title: best + " and time", X: seconds, Y: accuracy}
+	ba := figure.Figure{Title: best + " and bytes", X: bytes, Y: accuracy}
 	bs := figure.Figure{Title: "time and bytes", X: bytes, Y: seconds}
 	drawn := slices.Clone(t.Configs)
 	if len(drawn) > many { // those of the front over the others
@@ -36,6 +42,7 @@ func (t *Task) pareto() Section {
 			return 1
 		})
 	}
+	var never []string
 	for _, c := range drawn {
 		if c.Alone {
 			continue
@@ -50,19 +57,34 @@ func (t *Task) pareto() Section {
 			}
 			return m
 		}
-		a, sec, b := c.Score, c.Seconds, c.Bytes
-		lo, hi := band(a, 0, t.most())
-		slo, shi := band(sec, 0, math.Inf(1))
-		sa.Series = append(sa.Series, mark(sec.Mean, a.Mean, lo, hi))
-		ba.Series = append(ba.Series, mark(b.Mean, a.Mean, lo, hi))
-		bs.Series = append(bs.Series, mark(b.Mean, sec.Mean, slo, shi))
+		lo, hi := band(c.Best, 0, t.most())
+		sec, b := c.Seconds.Mean, c.Bytes.Mean
+		slo, shi := band(c.Seconds, 0, math.Inf(1))
+		if t.toReach() {
+			if sec, b = c.ToSeconds.Median, c.ToBytes.Median; !finite(sec) {
+				never = append(never, c.Label)
+				continue
+			}
+			slo, shi = c.ToSeconds.Min, c.ToSeconds.Max
+			if !finite(shi) {
+				slo, shi = sec, sec
+			}
+		}
+		sa.Series = append(sa.Series, mark(sec, c.Best.Mean, lo, hi))
+		ba.Series = append(ba.Series, mark(b, c.Best.Mean, lo, hi))
+		bs.Series = append(bs.Series, mark(b, sec, slo, shi))
 	}
 	for _, c := range t.Configs {
 		if c.Alone {
-			sa.Series = append(sa.Series, across(sa, c.Label, c.Score.Mean))
-			ba.Series = append(ba.Series, across(ba, c.Label, c.Score.Mean))
-			bs.Series = append(bs.Series, across(bs, c.Label, c.Seconds.Mean))
+			sa.Series = append(sa.Series, across(sa, c.Label, c.Best.Mean))
+			ba.Series = append(ba.Series, across(ba, c.Label, c.Best.Mean))
+			if at := c.time(t); finite(at) {
+				bs.Series = append(bs.Series, across(bs, c.Label, at))
+			}
 		}
+	}
+	if len(never) > 0 {
+		s.Notes = append(s.Notes, fmt.Sprintf("Not in these figures, as most of their runs do not reach %s: %s", t.Goal(), list(never)))
 	}
 	if t.Learned() {
 		s.Panels = append(s.Panels, sa)
@@ -75,6 +97,22 @@ func (t *Task) pareto() Section {
 	}
 	return s
 }
+
+// toReach reports whether a choice reaches the target in most of its runs.
+func (t *Task) toReach() bool {
+	return t.Target.Asked() && slices.ContainsFunc(t.choices(), func(c *Config) bool { return finite(c.ToSeconds.Median) })
+}
+
+// time is a configuration's time to the target, where some choice gets there, or that of
+// its whole run.
+func (c *Config) time(t *Task) float64 {
+	if t.toReach() {
+		return c.ToSeconds.Median
+	}
+	return c.Seconds.Mean
+}
+
+func finite(x float64) bool { return !math.IsNaN(x) && !math.IsInf(x, 0) }
 
 // most is the largest score that there can be.
 func (t *Task) most() float64 {

@@ -6,6 +6,7 @@ import (
 	"math"
 	"slices"
 
+	"github.com/gradlab/gradlab/experiments/progress"
 	"github.com/gradlab/gradlab/experiments/stats"
 	"github.com/gradlab/gradlab/sgd/train"
 )
@@ -17,6 +18,12 @@ type measure struct {
 	reach            func(*Config) stats.Reach
 	word             func(float64) string
 }
+
+// seconds and crossed are the time and the bytes on the way.
+var (
+	seconds = measure{"Soonest", "in", func(_ *Trial, e train.Eval) float64 { return e.Seconds }, func(c *Config) stats.Reach { return c.ToSeconds }, progress.Seconds}
+	crossed = measure{"With the fewest bytes", "with", (*Trial).Crossing, func(c *Config) stats.Reach { return c.ToBytes }, bytesText}
+)
 
 // updates are what is gone through whatever a step costs.
 var updates = measure{"Fewest updates", "after", func(_ *Trial, e train.Eval) float64 { return float64(e.Step) },
@@ -36,60 +43,6 @@ func (t *Task) way(of *Trial, m measure) (w way) {
 	return w
 }
 
-// standing says of a configuration whether the leader's lead over it was tested.
-type standing int
-
-const (
-	untold standing = iota // the seeds do not tell them apart, or there are too few
-	level                  // nearer than evaluations are to each other
-	later                  // later by more than seeds explain
-)
-
-// ways are those of a configuration's trials, by seed, and how far apart evaluations are where the
-// target was reached, in the median.
-func (t *Task) ways(c *Config, m measure) (at map[uint64]float64, step float64) {
-	at = map[uint64]float64{}
-	var steps []float64
-	for _, trial := range c.Trials {
-		w := t.way(trial, m)
-		at[trial.Config.Seed] = w.at
-		steps = append(steps, w.at-w.before)
-	}
-	return at, stats.Median(steps)
-}
-
-// rivals compares every choice with a leader on the way to the target, as one family of
-// tests (see stats.Compare, stats.Holm), but for those that are within an evaluation of
-// it: of at most so much. A leader of which a trial never got there leads nobody for
-// certain.
-func (t *Task) rivals(lead *Config, m measure) (stands map[*Config]standing, within float64) {
-	stands = map[*Config]standing{}
-	first, own := t.ways(lead, m)
-	var tested []*Config
-	var p []float64
-	for _, c := range t.choices() {
-		if c == lead {
-			continue
-		}
-		at, step := t.ways(c, m)
-		if step = max(step, own); math.Abs(m.reach(c).Median-m.reach(lead).Median) <= step {
-			stands[c], within = level, max(within, step)
-			continue
-		}
-		d, _ := stats.Compare(first, at)
-		if d.Mean <= 0 || m.reach(lead).Reached < m.reach(lead).N {
-			d.P = 1
-		}
-		tested, p = append(tested, c), append(p, d.P)
-	}
-	for i, p := range stats.Holm(p) {
-		if p < 0.05 {
-			stands[tested[i]] = later
-		}
-	}
-	return stands, within
-}
-
 // few is a list that is no longer than the sentence it is in.
 func few(names []string) string {
 	if n := len(names); n > 3 {
@@ -97,6 +50,9 @@ func few(names []string) string {
 	}
 	return list(names)
 }
+
+// test names the test that sentences rest on.
+const test = "(multiple comparison with the best, α = 0.05)"
 
 // first words which configuration reaches the target first, by how much, and from which
 // others that was told.
@@ -111,13 +67,21 @@ func (t *Task) first(m measure) string {
 	if len(cs) == 1 {
 		return fmt.Sprintf("%s reaches %s %s %s%s.", cs[0].Label, target, m.preposition, m.word(a.Median), t.sooner(a, m))
 	}
-	stands, within := t.rivals(cs[0], m)
-	of := map[standing][]string{}
+	contest := t.toTarget(m)
+	var later, level, untold []string
+	within := 0.0
 	for _, c := range cs[1:] {
-		of[stands[c]] = append(of[stands[c]], c.Label)
+		switch {
+		case contest.level(cs[0], c):
+			level, within = append(level, c.Label), max(within, t.evaluated(cs[0], m), t.evaluated(c, m))
+		case contest.beats(cs[0], c):
+			later = append(later, c.Label)
+		default:
+			untold = append(untold, c.Label)
+		}
 	}
 	s := m.how + " at " + target
-	if len(of[later]) < len(cs)-1 {
+	if len(later) < len(cs)-1 {
 		if a.N > 1 {
 			s += fmt.Sprintf(", in the median of %d seeds", a.N)
 		} else {
@@ -125,7 +89,7 @@ func (t *Task) first(m measure) string {
 		}
 	}
 	s += fmt.Sprintf(": %s, %s %s", cs[0].Label, m.preposition, m.word(a.Median))
-	if a.N > 1 && len(of[later]) == len(cs)-1 {
+	if a.N > 1 && len(later) == len(cs)-1 {
 		s += fmt.Sprintf(" (median of %d seeds)", a.N)
 	}
 	next := m.reach(cs[1])
@@ -141,17 +105,16 @@ func (t *Task) first(m measure) string {
 		}
 	}
 	s += t.sooner(a, m) + "."
-	const test = "(paired by seed, Holm, α = 0.05)"
-	if n := len(of[level]); n > 0 {
-		s += fmt.Sprintf(" Level with it, within one evaluation (%s): %s.", m.word(within), few(of[level]))
+	if n := len(level); n > 0 {
+		s += fmt.Sprintf(" Level with it, within one evaluation (%s): %s.", m.word(within), few(level))
 	}
 	switch {
-	case len(of[later]) == len(cs)-1 && len(cs) == 2:
+	case len(later) == len(cs)-1 && len(cs) == 2:
 		s += " That is more than the seeds explain " + test + "."
-	case len(of[later]) == len(cs)-1:
+	case len(later) == len(cs)-1:
 		s += " Its lead over each of the others is more than the seeds explain " + test + "."
-	case len(of[untold]) > 0 && a.N > 1:
-		s += fmt.Sprintf(" The seeds do not tell it from %s %s.", list(of[untold]), test)
+	case len(untold) > 0 && a.N > 1:
+		s += fmt.Sprintf(" The seeds do not tell it from %s %s.", list(untold), test)
 	}
 	return s
 }

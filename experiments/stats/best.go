@@ -29,6 +29,12 @@ type Standing struct {
 // Worse reports whether another sample is better by more than chance explains.
 func (s Standing) Worse() bool { return s.P < Level }
 
+// Ranking is what samples come to that were compared with the best of each other.
+type Ranking struct {
+	Standings []Standing // sample by sample
+	p         [][]float64
+}
+
 // WithBest compares every sample with the best of the others, of which more is better:
 // multiple comparisons with the best, constrained intervals (Hsu 1984; Edwards and Hsu
 // 1983). A difference has the standard error and the degrees of freedom of its own pairs,
@@ -40,9 +46,10 @@ func (s Standing) Worse() bool { return s.P < Level }
 // they are not better than the best of the others, which is true, and calls one of eight
 // equal samples worse in one case of four. This one calls none of them worse with
 // probability 1 − Level, whichever was seen to be the best.
-func WithBest(samples []map[uint64]float64) []Standing {
+func WithBest(samples []map[uint64]float64) *Ranking {
 	k := len(samples)
 	out := make([]Standing, k)
+	all := make([][]float64, k)        // p of every pair, corrected; NaN where there are too few seeds
 	between := make([][]Difference, k) // of i less j
 	paired := make([][]bool, k)
 	tests, copies := 0, make([]bool, k)
@@ -73,9 +80,10 @@ func WithBest(samples []map[uint64]float64) []Standing {
 	best := make([]bool, k) // samples that may be the best
 	for i := range samples {
 		s := Standing{Mean: math.NaN(), High: math.Inf(1), P: math.NaN()}
+		all[i] = make([]float64, k)
 		for j := range samples {
 			d := between[i][j]
-			if i == j || math.IsNaN(d.Mean) {
+			if all[i][j] = math.NaN(); i == j || math.IsNaN(d.Mean) {
 				continue
 			}
 			if !(s.Mean <= d.Mean) {
@@ -89,7 +97,7 @@ func WithBest(samples []map[uint64]float64) []Standing {
 			if d.Mean < 0 {
 				p = -math.Expm1(float64(tests) * math.Log1p(-d.P))
 			}
-			if !(s.P <= p) {
+			if all[i][j] = p; !(s.P <= p) {
 				s.P = p
 			}
 		}
@@ -110,8 +118,14 @@ func WithBest(samples []map[uint64]float64) []Standing {
 			}
 		}
 	}
-	return out
+	return &Ranking{out, all}
 }
+
+// Tells reports whether samples i and j have seeds enough to be compared.
+func (r *Ranking) Tells(i, j int) bool { return i != j && !math.IsNaN(r.p[i][j]) }
+
+// Worse reports whether sample i is worse than sample j by more than chance explains.
+func (r *Ranking) Worse(i, j int) bool { return r.Tells(i, j) && r.p[i][j] < Level }
 
 // sidak is the two-sided critical value of Student's t for so many tests at once: of
 // independent ones the probability that any exceeds it is Level. Differences of the same

@@ -59,7 +59,7 @@ func TestLevelOfWithBest(t *testing.T) {
 					}
 				}
 				worse, inside := false, true
-				for _, s := range WithBest(x) {
+				for _, s := range WithBest(x).Standings {
 					worse = worse || s.Worse()
 					inside = inside && s.Low <= 0 && s.High >= 0
 				}
@@ -97,7 +97,7 @@ func TestIntervalsOfWithBest(t *testing.T) {
 			}
 		}
 		inside := true
-		out := WithBest(x)
+		out := WithBest(x).Standings
 		for j, s := range out {
 			best := math.Inf(-1)
 			for o, m := range means {
@@ -129,7 +129,7 @@ func TestIntervalsOfWithBest(t *testing.T) {
 func TestWithBestOfTwo(t *testing.T) {
 	t.Parallel()
 	d := Paired(bySeed(fives), bySeed(more))
-	out := WithBest([]map[uint64]float64{bySeed(fives), bySeed(more)})
+	out := WithBest([]map[uint64]float64{bySeed(fives), bySeed(more)}).Standings
 	near(t, "p", out[0].P, d.P, 1e-12)
 	near(t, "difference", out[0].Mean, -d.Mean, 1e-12)
 	near(t, "low", out[0].Low, -d.Mean-d.Half, 1e-9)
@@ -156,27 +156,32 @@ func TestSidak(t *testing.T) {
 // What too few seeds, equal samples and samples without a spread come to.
 func TestWithBestOfFew(t *testing.T) {
 	t.Parallel()
+	best := func(x []map[uint64]float64) []Standing { return WithBest(x).Standings }
 	at := func(x ...float64) map[uint64]float64 { return bySeed(x) }
-	if out := WithBest([]map[uint64]float64{at(1), at(2)}); !math.IsNaN(out[0].P) || !math.IsNaN(out[0].Low) || !math.IsNaN(out[1].High) || out[0].Mean != -1 || out[0].Worse() {
+	if out := best([]map[uint64]float64{at(1), at(2)}); !math.IsNaN(out[0].P) || !math.IsNaN(out[0].Low) || !math.IsNaN(out[1].High) || out[0].Mean != -1 || out[0].Worse() {
 		t.Errorf("one seed each: %+v", out)
 	}
-	if out := WithBest([]map[uint64]float64{at(1, 2, 3), at(1, 2, 3)}); out[0].P != 1 || out[1].P != 1 || out[0].Low != 0 || out[0].High != 0 {
+	if out := best([]map[uint64]float64{at(1, 2, 3), at(1, 2, 3)}); out[0].P != 1 || out[1].P != 1 || out[0].Low != 0 || out[0].High != 0 {
 		t.Errorf("equal ones: %+v", out)
 	}
-	if out := WithBest([]map[uint64]float64{at(1, 1), at(2, 2)}); out[0].P != 0 || out[0].Low != -1 || out[0].High != 0 || out[1].High != 1 {
+	if out := best([]map[uint64]float64{at(1, 1), at(2, 2)}); out[0].P != 0 || out[0].Low != -1 || out[0].High != 0 || out[1].High != 1 {
 		t.Errorf("without a spread: %+v", out)
 	}
-	if out := WithBest([]map[uint64]float64{at(1, 2)}); len(out) != 1 || !math.IsNaN(out[0].P) {
+	if out := best([]map[uint64]float64{at(1, 2)}); len(out) != 1 || !math.IsNaN(out[0].P) {
 		t.Errorf("one alone: %+v", out)
 	}
-	if out := WithBest([]map[uint64]float64{at(1, 2, 1), at(5, 6.1, 5), at(0.5)}); !out[0].Worse() || out[1].Worse() || !math.IsNaN(out[2].P) {
+	if out := best([]map[uint64]float64{at(1, 2, 1), at(5, 6.1, 5), at(0.5)}); !out[0].Worse() || out[1].Worse() || !math.IsNaN(out[2].P) {
 		t.Errorf("one with too few seeds beside others: %+v", out)
 	}
 	twice := []map[uint64]float64{at(1, 2, 3), at(1.5, 2.6, 3.2), at(1.5, 2.6, 3.2), at(1, 2, 3)}
-	if out, once := WithBest(twice), WithBest(twice[:2]); out[0].P != once[0].P || out[0].Low != once[0].Low || out[3] != out[0] || out[1].P != 1 || out[1].Mean != 0 {
+	if out, once := best(twice), best(twice[:2]); out[0].P != once[0].P || out[0].Low != once[0].Low || out[3] != out[0] || out[1].P != 1 || out[1].Mean != 0 {
 		t.Errorf("samples that are there twice: %+v, once: %+v", out, once)
 	}
-	if out := WithBest(nil); len(out) != 0 {
+	if out := best(nil); len(out) != 0 {
 		t.Errorf("none: %+v", out)
+	}
+	r := WithBest([]map[uint64]float64{at(1, 2, 1), at(5, 6.1, 5), at(0.5)})
+	if !r.Tells(0, 1) || !r.Worse(0, 1) || r.Worse(1, 0) || r.Tells(0, 2) || r.Worse(2, 0) || r.Tells(0, 0) || r.Worse(0, 0) {
+		t.Error("pairs are told otherwise than their samples")
 	}
 }

@@ -204,6 +204,13 @@ func (g *Group) trajectory(f Field) string {
 	return b.String()
 }
 
+// IsSame reports whether two groups came to the same, seed by seed: the same parameters
+// at their ends, and the same values of a field.
+func (g *Group) IsSame(o *Group, f Field) bool {
+	own := g.trajectory(f)
+	return own != "" && own == o.trajectory(f)
+}
+
 // Distance is how far it was to a target; NaN if the run never got there.
 type Distance struct{ Seconds, Bytes, Updates float64 }
 

@@ -66,8 +66,8 @@ func (r *Run) Clock() string {
 }
 
 // Summary writes what runs came to, a table for each facet and a row for each
-// configuration: accuracy, updates, bytes, compression against raw and bf16, time,
-// and time and bytes to the target. Means are over the runs that are done. style is
+// configuration: last accuracy, updates, bytes, compression against raw and bf16, time,
+// best accuracy, and time and bytes to the target. Means are over the runs that are done. style is
 // box, markdown or csv.
 func Summary(w io.Writer, style string, runs []*Run) error {
 	var notes []string
@@ -114,8 +114,9 @@ func summary(groups []*Group) (t figure.Table, err error) {
 	if !learns { // there is speed in place of what is learned
 		first, target.Value = "rate", 0
 	}
-	t.Header = []string{head, first, "updates", "bytes", "compression", "to bf16", all[0].Clock()}
+	t.Header = []string{head, "last " + first, "updates", "bytes", "compression", "to bf16", all[0].Clock()}
 	var columns []Field
+	var best Field
 	for _, name := range []string{first, "updates", "bytes", "compression", "compression_bf16", "seconds", "staleness_mean", "staleness_max", "top5"} {
 		f, err := FieldNamed(name)
 		if err != nil {
@@ -125,6 +126,10 @@ func summary(groups []*Group) (t figure.Table, err error) {
 	}
 	if !learns {
 		t.Header[1] = "samples/s"
+	} else if best, err = FieldNamed("best_" + first); err != nil {
+		return t, err
+	} else {
+		t.Header = append(t.Header, map[bool]string{true: "least loss", false: "best accuracy"}[target.Loss])
 	}
 	if target.Asked() {
 		t.Header = append(t.Header, "time to "+to(target), "bytes to "+to(target))
@@ -147,6 +152,9 @@ func summary(groups []*Group) (t figure.Table, err error) {
 		row := []string{labels[i], plusMinus(columns[0], Maybe(g.Summary(columns[0]).Mean), Maybe(g.Summary(columns[0]).Half))}
 		for _, f := range columns[1:6] {
 			row = append(row, show(Maybe(g.Summary(f).Mean), f.Format))
+		}
+		if learns {
+			row = append(row, show(Maybe(g.Summary(best).Mean), best.Format))
 		}
 		if target.Asked() {
 			seconds, bytes, _, err := g.Reach(target)
