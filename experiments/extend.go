@@ -38,7 +38,7 @@ func keepsLast(j *train.Job) bool {
 }
 
 // extensible lists the keys that say where a run ends.
-var extensible = []string{"steps", "epochs", "until", "target", "metric"}
+var extensible = []string{"steps", "epochs", "until", "target", "target_of", "metric"}
 
 // Extend makes a finished run longer: changes are keys that say where it ends, such
 // as steps=2000. The longer run has a folder of its own beside the first one, begins

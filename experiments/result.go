@@ -398,6 +398,9 @@ func (r *Result) Reach(goal train.Goal, evals []train.Eval) {
 	if goal.Loss {
 		r.Metric = goal.Metric()
 	}
+	if goal.OfBest { // of which a run by itself knows nothing
+		r.Target = 0
+	}
 	if e, ok := FirstAt(evals, goal); ok {
 		r.TargetReached, r.TargetSeconds, r.TargetBytes = true, e.Seconds, r.Crossed(e.BytesUp, e.BytesDown)
 	}

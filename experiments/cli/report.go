@@ -95,7 +95,7 @@ of transports and devices (gradlab help whatif): of runs whose frames have known
 	}
 	c.Flags().StringVarP(&out, "output", "o", "report.html", "the page")
 	c.Flags().IntVar(&draws, "draws", ask.Draws, "draws of uncertain parameters that the 90 % intervals of virtual times rest on; 0: no intervals, as where there are more than 16 configurations")
-	c.Flags().StringVar(&target, "target", "", "what to reach: an `accuracy` such as 0.95, or loss<=1.9 (default: that of the runs)")
+	c.Flags().StringVar(&target, "target", "", "what to reach: an `accuracy` such as 0.95, loss<=1.9, or 0.95best, a share of the best (default: that of the runs)")
 	c.Flags().StringVar(&figures, "figures", "", "folder for every figure as SVG, PNG and PDF")
 	return c
 }

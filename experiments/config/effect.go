@@ -41,6 +41,12 @@ const (
 	UntilTarget = "target"
 )
 
+// Values of key target_of: target is a value, or a share of the best that runs reach.
+const (
+	targetValue = "value"
+	targetBest  = "best"
+)
+
 // Effect is what a key can change in this configuration: with until=target, the
 // keys that say where the run ends are chosen, too.
 func (c Config) Effect(k Key) Effect {
@@ -110,7 +116,7 @@ func (c Config) Trajectory() string {
 		switch k.Name {
 		case "network.per_host": // topologies add in the order of nodes
 			return !servers
-		case "target", "metric", "trace":
+		case "target", "target_of", "metric", "trace":
 			return false
 		}
 		return k.Effect() != Environment

@@ -25,6 +25,9 @@ func (t *Task) Answer() []string {
 	if t.mixed {
 		out = append(out, "Some of these runs have metric=loss and others metric=accuracy: all are compared by accuracy; --target 'loss<=1.9' has them compared by loss.")
 	}
+	if t.share.OfBest && t.Target.Asked() {
+		out = append(out, fmt.Sprintf("The target, %s, is %s of the %s that a run reached.", t.Goal(), percent(t.share.Value), t.BestWord()))
+	}
 	for _, n := range experiments.CodecNotes(results) {
 		out = append(out, "In virtual time "+n+".")
 	}
@@ -88,7 +91,11 @@ func (t *Task) answer() []string {
 	}
 	out = append(out, s, t.onFront())
 	if !t.Target.Asked() {
-		out = append(out, fmt.Sprintf("Which is soonest depends on the %s wanted, and these runs agree on none: --target %s asks for one.", t.Metric(), map[bool]string{true: "'loss<=1.9'", false: "0.9"}[t.Target.Loss]))
+		how := "0.9 asks for one, --target 0.95best for 95 % of the best"
+		if t.Target.Loss {
+			how = "'loss<=1.9' asks for one, --target 'loss<=1.05best' for 105 % of the least"
+		}
+		out = append(out, fmt.Sprintf("Which is soonest depends on the %s wanted, and these runs agree on none: --target %s.", t.Metric(), how))
 	}
 	return slices.DeleteFunc(slices.Compact(append(out, t.asides()...)), func(s string) bool { return s == "" }) // that nobody reaches the target is said once
 }

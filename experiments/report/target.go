@@ -62,7 +62,7 @@ func (t *Task) first(m measure) string {
 	target := t.Goal()
 	a := m.reach(cs[0])
 	if math.IsInf(a.Median, 1) || math.IsNaN(a.Median) {
-		return fmt.Sprintf("No configuration reaches %s in most of its runs.", target)
+		return t.unreached()
 	}
 	if len(cs) == 1 {
 		return fmt.Sprintf("%s reaches %s %s %s%s.", cs[0].Label, target, m.preposition, m.word(a.Median), t.sooner(a, m))
@@ -117,6 +117,31 @@ func (t *Task) first(m measure) string {
 		s += fmt.Sprintf(" The seeds do not tell it from %s %s.", list(untold), test)
 	}
 	return s
+}
+
+// unreached says that no choice reaches the target, what the best of them came to, and
+// what to type for a target that is reached.
+func (t *Task) unreached() string {
+	value, label := math.NaN(), ""
+	for _, c := range t.choices() {
+		v := c.Best.Max
+		if t.Target.Loss {
+			v = c.Best.Min
+		}
+		if !(t.Target.Loss && v >= value || !t.Target.Loss && v <= value) {
+			value, label = v, c.Label
+		}
+	}
+	less := train.Goal{Loss: t.Target.Loss, OfBest: true, Value: 0.95}
+	if less.Loss {
+		less.Value = 1.05
+	}
+	text := less.String()
+	if less.Loss { // "<" is the shell's
+		text = "'" + text + "'"
+	}
+	return fmt.Sprintf("No configuration reaches %s in most of its runs: the %s of an evaluation is %s, of %s. --target %s asks for %s of that.",
+		t.Goal(), t.BestWord(), t.score(value), label, text, percent(less.Value))
 }
 
 // sooner warns where one worker alone is sooner than all who work together. In

@@ -165,3 +165,40 @@ func TestFrontKnowsWhatSeedsCannotTell(t *testing.T) {
 		t.Errorf("on the front: %v", front)
 	}
 }
+
+// A target may be a share of the best that a configuration of the facet reached, of the
+// report or of the runs, and what no configuration reaches says how to ask for less.
+func TestTargetOfTheBest(t *testing.T) {
+	t.Parallel()
+	var best float64
+	for _, r := range sample {
+		best = max(best, r.Result.BestAccuracy)
+	}
+	r, err := New(sample, train.Goal{OfBest: true, Value: 0.5})
+	if err != nil {
+		t.Fatal(err)
+	}
+	task := r.Tasks[0]
+	if want := 0.5 * best; math.Abs(task.Target.Value-want) > 1e-12 || task.Target.OfBest {
+		t.Errorf("the target is %v, want %v", task.Target, want)
+	}
+	if s := strings.Join(task.Answer(), " "); !strings.Contains(s, "is 50 % of the best accuracy that a run reached") || !strings.Contains(s, "Soonest at ") {
+		t.Error(s)
+	}
+	var own []*store.Run
+	for _, x := range sample {
+		c := *x
+		c.Config.Target, c.Config.TargetOf = 0.5, "best"
+		own = append(own, &c)
+	}
+	if of := mustNew(t, own).Tasks[0]; of.Target != task.Target {
+		t.Errorf("of the runs %v, of the report %v", of.Target, task.Target)
+	}
+	r, err = New(sample, train.Goal{Value: 0.99})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if s := r.Tasks[0].Answer()[0]; !strings.Contains(s, "No configuration reaches 99 %") || !strings.Contains(s, "the best accuracy of an evaluation is "+percent(best)) || !strings.Contains(s, "--target 0.95best asks for 95 % of that") {
+		t.Error(s)
+	}
+}

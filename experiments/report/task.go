@@ -17,7 +17,8 @@ import (
 // Task is what can be compared with each other: runs of one model on one data
 // set, in one environment.
 type Task struct {
-	mixed bool // some of its runs were made to be compared by accuracy, others by loss
+	share train.Goal // the target as it was asked for, where that is a share of the best
+	mixed bool       // some of its runs were made to be compared by accuracy, others by loss
 
 	Model, Data string
 	Facet       string     // environment keys that other tasks of the report have otherwise: "network.bandwidth=1Gbps"
@@ -178,9 +179,9 @@ func (t *Task) Clock() string {
 
 func newTask(f *store.Facet, target train.Goal) (*Task, error) {
 	runs, first := store.Latest(f.Runs), f.Runs[0]
-	t := &Task{Model: first.Config.Model, Data: first.Config.Data, Facet: f.Label, Virtual: first.Virtual(), Target: target, Varying: store.Varying(runs)}
-	if !target.Asked() {
-		t.Target = store.CommonTarget(runs)
+	t := &Task{Model: first.Config.Model, Data: first.Config.Data, Facet: f.Label, Virtual: first.Virtual(), Target: store.Resolve(target, runs), Varying: store.Varying(runs)}
+	if t.share = target; !target.Asked() {
+		t.Target, t.share = store.CommonTarget(runs), first.Config.Goal()
 		t.mixed = slices.ContainsFunc(runs, func(r *store.Run) bool { return r.Config.Goal().Loss != first.Config.Goal().Loss })
 	}
 	groups := store.Groups(runs)

@@ -89,7 +89,10 @@ func Compare(groups []*Group, baseline int, f Field, target train.Goal) (*Compar
 	if !target.Asked() {
 		c.Target = CommonTarget(all)
 	} else {
-		f = f.to(target)
+		c.Target = Resolve(target, all)
+	}
+	if target.Asked() || all[0].Config.Goal().OfBest {
+		f = f.to(c.Target)
 	}
 	base := groups[baseline]
 	order := append([]*Group{base}, slices.Delete(slices.Clone(groups), baseline, baseline+1)...)
@@ -126,18 +129,37 @@ func Compare(groups []*Group, baseline int, f Field, target train.Goal) (*Compar
 }
 
 // CommonTarget is the target that all runs have, or none; and by what all of them are
-// compared, which is accuracy where they differ.
+// compared, which is accuracy where they differ. A share of the best is that of the best
+// of these runs.
 func CommonTarget(runs []*Run) train.Goal {
 	g := runs[0].Config.Goal()
 	for _, r := range runs {
 		switch o := r.Config.Goal(); {
 		case o.Loss != g.Loss:
 			return train.Goal{}
-		case o.Value != g.Value:
-			g.Value = 0
+		case o.Value != g.Value || o.OfBest != g.OfBest:
+			g.Value, g.OfBest = 0, false
 		}
 	}
-	return g
+	return Resolve(g, runs)
+}
+
+// Resolve is a goal whose value is known: a share of the best is that of the best
+// evaluation of all runs that are done. It is none where there is no evaluation.
+func Resolve(goal train.Goal, runs []*Run) train.Goal {
+	if !goal.OfBest {
+		return goal
+	}
+	best, found := 0.0, false
+	for _, r := range runs {
+		if !r.IsDone() {
+			continue
+		}
+		if v, _, known := r.Result.Best(goal); known && (!found || goal.Loss && v < best || !goal.Loss && v > best) {
+			best, found = v, true
+		}
+	}
+	return goal.Resolve(best)
 }
 
 // Against is a group's difference from a baseline.

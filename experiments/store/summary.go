@@ -26,7 +26,9 @@ func Made(results []*experiments.Result) ([]*Run, error) {
 		if err != nil {
 			return nil, err
 		}
-		r.Result, r.Config.Target = res, res.Target
+		if r.Result = res; !r.Config.Goal().OfBest {
+			r.Config.Target = res.Target
+		}
 		out = append(out, r)
 	}
 	return out, nil
