@@ -24,7 +24,8 @@ type Result struct {
 	Folder string `json:"folder"`
 	Status string `json:"status"` // done | stopped
 	// Ended says why a run that is done made fewer steps than were planned: "target"
-	// is the evaluation that first reached it, of which accuracy, loss, steps, virtual
+	// is the evaluation that first reached it, "plateau" the last of some without a new
+	// best, of which accuracy, loss, steps, virtual
 	// seconds, bytes up and down and parameters are. What raw and bf16 would have sent
 	// is in proportion; counts of gradients and of links hold what was under way.
 	Ended string `json:"ended,omitempty"`
@@ -183,7 +184,9 @@ func (r *Result) gather(o *train.Observer, base counters, seconds float64) {
 	}
 	r.addDeparted(o)
 	if o.Reached {
-		r.Status, r.Ended = "done", "target"
+		if r.Status, r.Ended = "done", "target"; !j.Until.Reached(o.Final) {
+			r.Ended = "plateau"
+		}
 		sent, at := r.Crossed(r.BytesUp, r.BytesDown), r.Crossed(o.Final.BytesUp, o.Final.BytesDown)
 		if sent > 0 {
 			share := float64(at) / float64(sent)

@@ -57,7 +57,7 @@ type Config struct {
 	Metric        string  `key:"metric" effect:"observed" oneof:"accuracy,loss" doc:"what tells on the test set which run is better: accuracy, or loss, of which less is better; target=loss<=1.9 sets it"`
 	Target        float64 `key:"target" effect:"observed" min:"0" doc:"test accuracy whose first reach is reported, or test loss, as target=loss<=1.9; 0.95best is a share of the best accuracy that any of the runs compared reaches; 0: none"`
 	TargetOf      string  `key:"target_of" effect:"observed" oneof:"value,best" doc:"whether target is a value or, as target=0.95best sets it, a share of the best that the runs compared reach"`
-	Until         string  `key:"until" effect:"trajectory" oneof:"end,target" doc:"where a run ends: end, with the last of its steps, or target, at the evaluation that first reaches target, whose accuracy and parameters are its result"`
+	Until         string  `key:"until" effect:"trajectory" oneof:"end,target,plateau" doc:"where a run ends: end, with the last of its steps; target, at the evaluation that first reaches target; plateau, at the fifth evaluation in a row without a new best accuracy, or loss with metric=loss; the accuracy and parameters of that evaluation are its result"`
 	Dropout       float64 `key:"dropout" effect:"trajectory" min:"-1" max:"0.99" doc:"overrides the model's dropout; -1: the model's own"`
 	Precision     string  `key:"precision" effect:"trajectory" oneof:"float32,bfloat16,float16" doc:"how passes store activations, and what products read; sums, parameters and gradients are float32"`
 	LossScale     float64 `key:"loss_scale" effect:"trajectory" min:"0" doc:"factor on the loss while gradients are computed, halved where float16 overflows; 0: 1024 for float16, else 1"`
@@ -273,10 +273,6 @@ func (c *Config) Set(name, text string) error {
 // aim sets target, target_of and metric by a text such as loss<=1.9, or target and
 // target_of by 0.95best, which is of the metric there is.
 func (c *Config) aim(text string) error {
-	said := strings.ContainsAny(text, "<>")
-	if !said && c.Metric == "loss" {
-		text = "loss<=" + text
-	}
 	g, err := train.ParseGoal(text)
 	if err != nil {
 		return fmt.Errorf("key \"target\": %w", err)
@@ -284,7 +280,7 @@ func (c *Config) aim(text string) error {
 	if c.Target, c.TargetOf = g.Value, targetValue; g.OfBest {
 		c.TargetOf = targetBest
 	}
-	if said {
+	if strings.ContainsAny(text, "<>") {
 		c.Metric = g.Metric()
 	}
 	return nil

@@ -68,8 +68,8 @@ func TestTargetOfTheBest(t *testing.T) {
 	if c := mustRuns(t, "steps: 1\ntarget: 0.95best\n", "target=0.9")[0].Config; c.Goal() != (train.Goal{Value: 0.9}) {
 		t.Errorf("a value over a share: %v", c.Goal())
 	}
-	if c := mustRuns(t, "steps: 1\nmetric: loss\n", "target=1.05best")[0].Config; c.Goal() != (train.Goal{Loss: true, OfBest: true, Value: 1.05}) {
-		t.Errorf("of the metric there is: %v", c.Goal())
+	if _, err := parse(t, "steps: 1\nmetric: loss\ntarget: 0.95best\n").Runs(nil, false); err == nil || !strings.Contains(err.Error(), "at least 1best") {
+		t.Errorf("less than the least loss: %v", err)
 	}
 	for text, want := range map[string]string{"1.5best": "at most 1best", "loss<=0.9best": "at least 1best", "best": "is no target", "-1best": "0 or more"} {
 		c := Default()

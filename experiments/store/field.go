@@ -174,7 +174,7 @@ var facts = []Field{
 		}
 		return r.Result.ParamsSHA256
 	})},
-	{"ended", "target: where it was first reached, with until=target", Text, text(func(r *Run) string {
+	{"ended", "target: where it was first reached, with until=target; plateau: with until=plateau", Text, text(func(r *Run) string {
 		if r.Result == nil {
 			return ""
 		}

@@ -40,7 +40,7 @@ func (g Goal) Check() error {
 	case g.Value < 0:
 		return fmt.Errorf("a target of %g; want 0 or more", g.Value)
 	case g.OfBest && !g.Loss && g.Value > 1:
-		return fmt.Errorf("%gbest is more than the best accuracy; want at most 1best", g.Value)
+		return fmt.Errorf("%gbest is more than the best accuracy; want at most 1best, or for a loss loss<=%[1]gbest", g.Value)
 	case g.OfBest && g.Loss && g.Value < 1 && g.Value > 0:
 		return fmt.Errorf("loss<=%gbest is less than the least loss; want at least 1best, such as loss<=1.05best", g.Value)
 	case g.Value > 1 && !g.Loss:
