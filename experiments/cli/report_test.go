@@ -50,7 +50,7 @@ func TestReportCommand(t *testing.T) {
 func TestReportTakesFiltersAndATarget(t *testing.T) {
 	t.Parallel()
 	dir := t.TempDir()
-	program.Finish(t, 0, "run", program.Recipe(t, "data: digits\nmodel: logistic\nsteps: 20\nbatch: 8\nnet: sim\neval_every: 5\ncodec: [raw, bf16]\nnetwork.bandwidth: [1Gbps, 10Gbps]\n"), "--out", dir, "--quiet")
+	program.Finish(t, 0, "run", program.Recipe(t, "data: digits\nmodel: logistic\nsteps: 20\nbatch: 8\nnet: sim\neval_every: 5\ncodec: [raw, bf16]\nnetwork.bandwidth: [1Gbps, 10Gbps]\n"), "--no-baseline", "--out", dir, "--quiet")
 	out := filepath.Join(dir, "report.html")
 	report := func(args ...string) string {
 		return program.Finish(t, 0, append([]string{"report", dir, "-o", out}, args...)...).Out.String()

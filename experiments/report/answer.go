@@ -16,6 +16,9 @@ import (
 // last ones say what the virtual clock billed codecs at.
 func (t *Task) Answer() []string {
 	out := t.answer()
+	if p := t.pays(); p != "" { // behind the first sentence, which says what is soonest
+		out = slices.Insert(out, min(1, len(out)), p)
+	}
 	var results []*experiments.Result
 	for _, c := range t.Configs {
 		for _, trial := range c.Trials {
@@ -112,7 +115,7 @@ func (t *Task) asides() (out []string) {
 		if !c.Alone || c.AtChance {
 			continue
 		}
-		s := fmt.Sprintf("To measure against: one worker alone, %s, which sends nothing, ", c.Label)
+		s := fmt.Sprintf("To measure against: %s, which sends nothing, ", c.alone())
 		if m := c.ToSeconds.Median; t.Target.Asked() && !math.IsInf(m, 1) && !math.IsNaN(m) {
 			s += fmt.Sprintf("takes %s to %s and ", progress.Seconds(m), t.Goal())
 		}
@@ -177,7 +180,7 @@ func (t *Task) cheapest() []string {
 	}
 	for _, c := range t.Configs {
 		if c.Alone {
-			out = append(out, fmt.Sprintf("To measure against: one worker alone, %s, which sends nothing, takes %s.", c.Label, progress.Seconds(c.Seconds.Mean)))
+			out = append(out, fmt.Sprintf("To measure against: %s, which sends nothing, takes %s.", c.alone(), progress.Seconds(c.Seconds.Mean)))
 		}
 	}
 	return out

@@ -87,9 +87,9 @@ const slack = 0.01
 
 func alike(x, y float64) bool { return x == y || math.Abs(x-y) <= slack*min(x, y) }
 
-// toTarget compares the choices on the way to the target.
-func (t *Task) toTarget(m measure) *contest {
-	c := newContest(t.choices(), true, func(x *Trial) float64 { return t.way(x, m).at })
+// toTarget compares configurations on the way to the target.
+func (t *Task) toTarget(m measure, configs []*Config) *contest {
+	c := newContest(configs, true, func(x *Trial) float64 { return t.way(x, m).at })
 	c.reach = m.reach
 	c.middle = func(x *Config) float64 { return m.reach(x).Median }
 	steps := map[*Config]float64{}
@@ -114,9 +114,9 @@ func (t *Task) evaluated(c *Config, m measure) float64 {
 	return stats.Median(steps)
 }
 
-// whole compares the choices in what their runs took from beginning to end.
-func (t *Task) whole(value func(*Trial) float64, of func(*Config) float64) *contest {
-	c := newContest(t.choices(), true, value)
+// whole compares configurations in what their runs took from beginning to end.
+func (t *Task) whole(configs []*Config, value func(*Trial) float64, of func(*Config) float64) *contest {
+	c := newContest(configs, true, value)
 	c.middle, c.level = of, func(a, b *Config) bool { return alike(of(a), of(b)) }
 	return c
 }
@@ -148,10 +148,10 @@ func (t *Task) compete() {
 	t.contests = nil
 	choices := t.choices()
 	if t.Target.Asked() {
-		t.soonest, t.lightest = t.toTarget(seconds), t.toTarget(crossed)
+		t.soonest, t.lightest = t.toTarget(seconds, choices), t.toTarget(crossed, choices)
 	} else {
-		t.soonest = t.whole(func(x *Trial) float64 { return x.Seconds() }, func(c *Config) float64 { return c.Seconds.Mean })
-		t.lightest = t.whole(func(x *Trial) float64 { return float64(x.Crossed(x.Result.BytesUp, x.Result.BytesDown)) }, func(c *Config) float64 { return c.Bytes.Mean })
+		t.soonest = t.whole(choices, func(x *Trial) float64 { return x.Seconds() }, func(c *Config) float64 { return c.Seconds.Mean })
+		t.lightest = t.whole(choices, func(x *Trial) float64 { return float64(x.Crossed(x.Result.BytesUp, x.Result.BytesDown)) }, func(c *Config) float64 { return c.Bytes.Mean })
 	}
 	t.contests = append(t.contests, t.soonest)
 	if t.crossing() {

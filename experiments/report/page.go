@@ -40,7 +40,13 @@ var page = template.Must(template.New("page").Funcs(template.FuncMap{
 	"toUpdates": func(r stats.Reach) string {
 		return reached(r, func(x float64) string { return fmt.Sprintf("%.0f", x) })
 	},
-	"times":    times,
+	"times": times,
+	"speedUp": func(x float64) string {
+		if math.IsNaN(x) {
+			return ""
+		}
+		return fmt.Sprintf("%.2f×", x)
+	},
 	"sortable": sortable,
 	"toFloat":  func(n uint64) float64 { return float64(n) },
 	"chance":   chance,

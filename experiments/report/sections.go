@@ -9,6 +9,7 @@ import (
 	"github.com/gradlab/gradlab/comm"
 	"github.com/gradlab/gradlab/experiments/figure"
 	"github.com/gradlab/gradlab/experiments/stats"
+	"github.com/gradlab/gradlab/experiments/store"
 	"github.com/gradlab/gradlab/sgd/train"
 )
 
@@ -131,7 +132,10 @@ func across(f figure.Figure, label string, y float64) figure.Series {
 			lo, hi = min(lo, x), max(hi, x)
 		}
 	}
-	return figure.Series{Name: label + ", one worker alone", X: []float64{lo, hi}, Y: []float64{y, y}, Faded: true}
+	if label != store.Alone {
+		label += ", " + store.Alone
+	}
+	return figure.Series{Name: label, X: []float64{lo, hi}, Y: []float64{y, y}, Faded: true}
 }
 
 // crossing is true if anything crossed a network.

@@ -65,9 +65,9 @@ func (t *Task) first(m measure) string {
 		return t.unreached()
 	}
 	if len(cs) == 1 {
-		return fmt.Sprintf("%s reaches %s %s %s%s.", cs[0].Label, target, m.preposition, m.word(a.Median), t.sooner(a, m))
+		return fmt.Sprintf("%s reaches %s %s %s.", cs[0].Label, target, m.preposition, m.word(a.Median))
 	}
-	contest := t.toTarget(m)
+	contest := t.toTarget(m, cs)
 	var later, level, untold []string
 	within := 0.0
 	for _, c := range cs[1:] {
@@ -104,7 +104,7 @@ func (t *Task) first(m measure) string {
 			s += fmt.Sprintf(", %.1f times", ratio)
 		}
 	}
-	s += t.sooner(a, m) + "."
+	s += "."
 	if n := len(level); n > 0 {
 		s += fmt.Sprintf(" Level with it, within one evaluation (%s): %s.", m.word(within), few(level))
 	}
@@ -144,13 +144,72 @@ func (t *Task) unreached() string {
 		t.Goal(), t.BestWord(), t.score(value), label, text, percent(less.Value))
 }
 
-// sooner warns where one worker alone is sooner than all who work together. In
-// bytes, of which it sends none, it is no news.
-func (t *Task) sooner(than stats.Reach, m measure) string {
+// baseline is one worker alone, the soonest if there are several; nil: there is none.
+func (t *Task) baseline() (alone *Config) {
 	for _, c := range t.Configs {
-		if at := m.reach(c).Median; c.Alone && at > 0 && at < than.Median {
-			return fmt.Sprintf("; one worker alone is sooner than all of them, in %s", m.word(at))
+		if c.Alone && !c.AtChance && (alone == nil || c.time(t) < alone.time(t)) {
+			alone = c
 		}
 	}
-	return ""
+	return alone
+}
+
+// SpeedUp is how many times as soon a configuration is at the target as one worker alone,
+// or at its end where nothing is to be reached; NaN where that is not known.
+func (t *Task) SpeedUp(c *Config) float64 {
+	alone := t.baseline()
+	if alone == nil || !finite(c.time(t)) || !finite(alone.time(t)) || c.time(t) == 0 {
+		return math.NaN()
+	}
+	return alone.time(t) / c.time(t)
+}
+
+// pays words whether any configuration of several workers is sooner than one worker alone;
+// "" where that is not known.
+func (t *Task) pays() string {
+	alone := t.baseline()
+	if alone == nil || len(t.choices()) == 0 {
+		return ""
+	}
+	where := ""
+	if t.Virtual {
+		where = " at network.bandwidth=" + t.Configs[0].Runs[0].Config.Show("network.bandwidth")
+	}
+	first := slices.MinFunc(t.choices(), func(a, b *Config) int { return cmp.Compare(a.time(t), b.time(t)) })
+	x, y := first.time(t), alone.time(t)
+	if !finite(x) && !finite(y) {
+		return ""
+	}
+	var contest *contest
+	what := "as many samples"
+	switch {
+	case t.toReach():
+		contest, what = t.toTarget(seconds, append(t.choices(), alone)), t.Goal()
+	case t.Learned(): // ends that are as good as each other are not known
+		return ""
+	default:
+		contest = t.whole(append(t.choices(), alone), func(x *Trial) float64 { return x.Seconds() }, func(c *Config) float64 { return c.Seconds.Mean })
+	}
+	figures := fmt.Sprintf("one worker alone takes %s to %s, and %s, the soonest of the others, %s", orNever(y), what, first.Label, orNever(x))
+	if finite(x) && finite(y) && x > 0 {
+		figures += fmt.Sprintf(": a speed-up of %.2f", y/x)
+	}
+	switch order := contest.order(first, alone); {
+	case order < 0 && contest.tells(first, alone):
+		return fmt.Sprintf("Distribution pays%s: %s.", where, figures)
+	case order > 0 && contest.tells(first, alone):
+		return fmt.Sprintf("Distribution does not pay%s: %s.", where, figures)
+	case order < 0:
+		return fmt.Sprintf("Distribution pays%s, in one run: %s.", where, figures)
+	case order > 0:
+		return fmt.Sprintf("Distribution does not pay%s, in one run: %s.", where, figures)
+	}
+	return fmt.Sprintf("That distribution pays%s is not shown: %s, which cannot be told apart.", where, figures)
+}
+
+func orNever(x float64) string {
+	if finite(x) {
+		return progress.Seconds(x)
+	}
+	return "never"
 }

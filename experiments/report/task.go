@@ -65,6 +65,20 @@ type Config struct {
 	Low, High float64
 }
 
+// Beside reports whether a configuration of one worker alone has another name.
+func (c *Config) Beside() bool { return c.Alone && c.Label != store.Alone }
+
+// alone names a configuration of one worker alone.
+func (c *Config) alone() string {
+	if c.Beside() {
+		return store.Alone + ", " + c.Label
+	}
+	return store.Alone
+}
+
+// Measured reports whether one worker alone is there to measure against.
+func (t *Task) Measured() bool { return t.baseline() != nil }
+
 // Choice is false for configurations that are only there to be compared with.
 func (c *Config) Choice() bool { return !c.AtChance && !c.Alone }
 

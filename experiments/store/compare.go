@@ -306,6 +306,9 @@ func scalings(groups []*Group) []Scaling {
 			byRest[k] = &Scaling{Label: without(g, "workers")}
 			order = append(order, k)
 		}
+		if byRest[k].Label == Alone {
+			byRest[k].Label = without(g, "workers")
+		}
 		byRest[k].Points = append(byRest[k].Points, stats.Point{N: n, Throughput: stats.Summarize(v).Mean})
 	}
 	var out []Scaling

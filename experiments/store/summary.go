@@ -5,6 +5,7 @@ import (
 	"encoding/hex"
 	"fmt"
 	"io"
+	"math"
 	"path/filepath"
 	"slices"
 	"strings"
@@ -81,6 +82,11 @@ func Summary(w io.Writer, style string, runs []*Run) error {
 		t, err := summary(groups)
 		if err != nil {
 			return err
+		}
+		if s, err := pays(groups); err != nil {
+			return err
+		} else if s != "" {
+			fmt.Fprintln(w, figure.Cell(style, s))
 		}
 		if len(t.Rows) > 0 {
 			if err := t.Write(w, style, 0); err != nil {
@@ -177,6 +183,54 @@ func summary(groups []*Group) (t figure.Table, err error) {
 		t.Rows = append(t.Rows, row)
 	}
 	return t, nil
+}
+
+// pays says whether several workers reach the target sooner than one worker alone, in the
+// medians of their runs; "" where that is not known.
+func pays(groups []*Group) (string, error) {
+	var all []*Run
+	for _, g := range groups {
+		all = append(all, g.Runs...)
+	}
+	target := CommonTarget(all)
+	if !target.Asked() {
+		return "", nil
+	}
+	alone, best, label := math.Inf(1), math.Inf(1), ""
+	there := false
+	for _, g := range groups {
+		if len(Comparable(g.Runs)) == 0 {
+			continue
+		}
+		seconds, _, _, err := g.Reach(target)
+		if err != nil {
+			return "", err
+		}
+		switch {
+		case g.Label == Alone:
+			alone, there = seconds.Median, true
+		case seconds.Median < best:
+			best, label = seconds.Median, g.Label
+		}
+	}
+	if !there || math.IsInf(best, 1) {
+		return "", nil
+	}
+	where, up := "", alone/best
+	if c := all[0].Config; all[0].Virtual() {
+		where = " at network.bandwidth=" + c.Show("network.bandwidth")
+	}
+	verdict := "Distribution pays"
+	switch {
+	case up < 1/1.05:
+		verdict = "Distribution does not pay"
+	case up < 1.05:
+		verdict = "Distribution hardly pays"
+	}
+	if math.IsInf(alone, 1) {
+		return fmt.Sprintf("%s%s: %s reaches %s in %s, one worker alone never.", verdict, where, label, to(target), progress.Seconds(best)), nil
+	}
+	return fmt.Sprintf("%s%s: %s reaches %s in %s, one worker alone in %s, a speed-up of %.2f.", verdict, where, label, to(target), progress.Seconds(best), progress.Seconds(alone), up), nil
 }
 
 // to words a target in the head of a column.

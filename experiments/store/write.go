@@ -87,6 +87,8 @@ func (c *Comparison) table() figure.Table {
 		var row []string
 		if labels {
 			row = append(row, g.Label)
+		} else if g.Label == Alone {
+			row = append([]string{Alone}, make([]string, len(c.Varying)-1)...)
 		} else {
 			for _, k := range c.Varying {
 				f, _ := FieldNamed(k)
