@@ -38,6 +38,9 @@ func TestReportCommand(t *testing.T) {
 	if strings.Contains(page(), interval) {
 		t.Error("nobody asked for an interval")
 	}
+	if p := program.Finish(t, 0, "report", dir, "--json", "--draws", "0"); !strings.HasPrefix(p.Out.String(), `{"facet":`) || !strings.Contains(p.Out.String(), `"most_accurate":{"configuration":`) || strings.Contains(p.Out.String(), "wrote") {
+		t.Error(p.Says())
+	}
 	program.Finish(t, 2, "report", dir, "--draws", "-1")
 	program.Finish(t, 2, "report")
 	if p := program.Finish(t, 2, "report", t.TempDir()); !strings.Contains(p.Err.String(), "gradlab run") {

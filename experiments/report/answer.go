@@ -28,6 +28,9 @@ func (t *Task) Answer() []string {
 	if t.mixed {
 		out = append(out, "Some of these runs have metric=loss and others metric=accuracy: all are compared by accuracy; --target 'loss<=1.9' has them compared by loss.")
 	}
+	if n := t.clockNote(); n != "" {
+		out = append(out, n)
+	}
 	if t.share.OfBest && t.Target.Asked() {
 		out = append(out, fmt.Sprintf("The target, %s, is %s of the %s that a run reached.", t.Goal(), percent(t.share.Value), t.BestWord()))
 	}
@@ -51,7 +54,7 @@ func (t *Task) answer() []string {
 	}
 	var out []string
 	if t.Target.Asked() {
-		out = append(out, t.first(seconds))
+		out = append(out, strings.TrimSpace(t.first(seconds)+" "+t.probable()))
 		if t.crossing() {
 			out = append(out, t.first(crossed))
 		}
@@ -100,7 +103,8 @@ func (t *Task) answer() []string {
 		}
 		out = append(out, fmt.Sprintf("Which is soonest depends on the %s wanted, and these runs agree on none: --target %s.", t.Metric(), how))
 	}
-	return slices.DeleteFunc(slices.Compact(append(out, t.asides()...)), func(s string) bool { return s == "" }) // that nobody reaches the target is said once
+	said := slices.DeleteFunc(append(out, t.asides()...), func(s string) bool { return s == "" })
+	return slices.Compact(said) // that no configuration reaches the target is said once
 }
 
 // asides are about configurations that are no choice.

@@ -150,9 +150,10 @@ func (t *Task) compete() {
 	if t.Target.Asked() {
 		t.soonest, t.lightest = t.toTarget(seconds, choices), t.toTarget(crossed, choices)
 	} else {
-		t.soonest = t.whole(choices, func(x *Trial) float64 { return x.Seconds() }, func(c *Config) float64 { return c.Seconds.Mean })
+		t.soonest = t.whole(choices, func(x *Trial) float64 { return x.Seconds() * x.stretched() }, func(c *Config) float64 { return c.Seconds.Mean })
 		t.lightest = t.whole(choices, func(x *Trial) float64 { return float64(x.Crossed(x.Result.BytesUp, x.Result.BytesDown)) }, func(c *Config) float64 { return c.Bytes.Mean })
 	}
+	t.soonest.draws = t.before
 	t.contests = append(t.contests, t.soonest)
 	if t.crossing() {
 		t.contests = append(t.contests, t.lightest)

@@ -185,8 +185,10 @@ func TestTargetOfTheReport(t *testing.T) {
 func TestWhetherDistributionPays(t *testing.T) {
 	t.Parallel()
 	for want, took := range map[string][]float64{"Distribution pays at": {3, 3.1, 3.05}, "Distribution does not pay at": {0.3, 0.31, 0.3}, "That distribution pays at": {0.9, 1.2, 1}} {
-		runs := seeded("raw", 0.9, func(r *store.Run) { r.Config.Weightless, r.Config.Target = true, 0
-			r.Result.VirtualSeconds = 1+0.01*float64(r.Config.Seed) })
+		runs := seeded("raw", 0.9, func(r *store.Run) {
+			r.Config.Weightless, r.Config.Target = true, 0
+			r.Result.VirtualSeconds = 1 + 0.01*float64(r.Config.Seed)
+		})
 		runs = append(runs, seeded("raw", 0.9, func(r *store.Run) {
 			r.Config.Workers, r.Config.Mode, r.Config.Weightless = 1, "reduce", true
 			r.Result.BytesUp, r.Result.BytesDown, r.Result.VirtualSeconds = 0, 0, took[r.Config.Seed-1]

@@ -41,6 +41,9 @@ var page = template.Must(template.New("page").Funcs(template.FuncMap{
 		return reached(r, func(x float64) string { return fmt.Sprintf("%.0f", x) })
 	},
 	"times": times,
+	"lies": func(c *Config) string {
+		return orNever(c.Low) + " to " + orNever(c.High)
+	},
 	"speedUp": func(x float64) string {
 		if math.IsNaN(x) {
 			return ""

@@ -66,7 +66,9 @@ func (t *Task) pareto() Section {
 				never = append(never, c.Label)
 				continue
 			}
-			slo, shi = c.ToSeconds.Min, c.ToSeconds.Max
+			if slo, shi = c.ToSeconds.Min, c.ToSeconds.Max; c.High > 0 {
+				slo, shi = c.Low, c.High
+			}
 			if !finite(shi) {
 				slo, shi = sec, sec
 			}
@@ -182,7 +184,7 @@ func (t *Task) curves() Section {
 		s.Panels = append(s.Panels, f)
 	}
 	evals(of+" over updates", figure.Axis{Label: "updates"}, func(_ *Trial, e train.Eval) float64 { return float64(e.Step) })
-	evals(of+" over time", figure.Axis{Label: t.Clock(), Log: true, Unit: figure.Seconds}, func(_ *Trial, e train.Eval) float64 { return e.Seconds })
+	evals(of+" over time", figure.Axis{Label: t.Clock(), Log: true, Unit: figure.Seconds}, func(t *Trial, e train.Eval) float64 { return t.stretched() * e.Seconds })
 	if t.crossing() {
 		evals(of+" over bytes", figure.Axis{Label: "bytes over the network", Log: true, Unit: figure.Bytes}, (*Trial).Crossing)
 	}
@@ -405,7 +407,7 @@ func (t *Task) traffic() Section {
 func (t *Task) time() Section {
 	s := Section{Name: "time", Title: "Where the time goes",
 		Text: "Of a worker's step, the mean over workers and seeds: computing the gradient; encoding and decoding; on the wire, blocked while bytes moved; waiting, blocked for somebody who had not sent yet; and the rest, such as adding up and applying. What goes on beside something else counts where the worker stood still. The virtual network knows wire and waiting apart; between processes only the part of a long frame's way that its receiver sees, and what a send was held up, counts as wire. On the virtual clock coding takes what device.codec says."}
-	f, ok := t.bars("time of a step", figure.Axis{Label: t.Clock() + " of a step", Unit: figure.Seconds}, []string{"compute", "encode", "decode", "wire", "wait", "rest"}, func(tr *Trial) []float64 {
+	f, ok := t.bars("time of a step", figure.Axis{Label: map[bool]string{true: "virtual", false: "wall"}[t.Virtual] + " time of a step", Unit: figure.Seconds}, []string{"compute", "encode", "decode", "wire", "wait", "rest"}, func(tr *Trial) []float64 {
 		sums := make([]float64, 6)
 		n := 0.0
 		for _, r := range tr.Ranks {

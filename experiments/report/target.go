@@ -21,7 +21,7 @@ type measure struct {
 
 // seconds and crossed are the time and the bytes on the way.
 var (
-	seconds = measure{"Soonest", "in", func(_ *Trial, e train.Eval) float64 { return e.Seconds }, func(c *Config) stats.Reach { return c.ToSeconds }, progress.Seconds}
+	seconds = measure{"Soonest", "in", func(t *Trial, e train.Eval) float64 { return t.stretched() * e.Seconds }, func(c *Config) stats.Reach { return c.ToSeconds }, progress.Seconds}
 	crossed = measure{"With the fewest bytes", "with", (*Trial).Crossing, func(c *Config) stats.Reach { return c.ToBytes }, bytesText}
 )
 
@@ -68,6 +68,9 @@ func (t *Task) first(m measure) string {
 		return fmt.Sprintf("%s reaches %s %s %s.", cs[0].Label, target, m.preposition, m.word(a.Median))
 	}
 	contest := t.toTarget(m, cs)
+	if m.how == seconds.how {
+		contest.draws = t.before
+	}
 	var later, level, untold []string
 	within := 0.0
 	for _, c := range cs[1:] {
@@ -180,31 +183,53 @@ func (t *Task) pays() string {
 	if !finite(x) && !finite(y) {
 		return ""
 	}
-	var contest *contest
-	what := "as many samples"
+	what, at := "as many samples", t.reachedIn
 	switch {
 	case t.toReach():
-		contest, what = t.toTarget(seconds, append(t.choices(), alone)), t.Goal()
+		what, at = t.Goal(), func(x *Trial) float64 { return t.way(x, seconds).at }
 	case t.Learned(): // ends that are as good as each other are not known
 		return ""
-	default:
-		contest = t.whole(append(t.choices(), alone), func(x *Trial) float64 { return x.Seconds() }, func(c *Config) float64 { return c.Seconds.Mean })
 	}
 	figures := fmt.Sprintf("one worker alone takes %s to %s, and %s, the soonest of the others, %s", orNever(y), what, first.Label, orNever(x))
 	if finite(x) && finite(y) && x > 0 {
 		figures += fmt.Sprintf(": a speed-up of %.2f", y/x)
 	}
-	switch order := contest.order(first, alone); {
-	case order < 0 && contest.tells(first, alone):
-		return fmt.Sprintf("Distribution pays%s: %s.", where, figures)
-	case order > 0 && contest.tells(first, alone):
-		return fmt.Sprintf("Distribution does not pay%s: %s.", where, figures)
-	case order < 0:
-		return fmt.Sprintf("Distribution pays%s, in one run: %s.", where, figures)
-	case order > 0:
-		return fmt.Sprintf("Distribution does not pay%s, in one run: %s.", where, figures)
+	sooner, told := t.against(first, alone, at)
+	verdict := "Distribution does not pay"
+	if sooner {
+		verdict = "Distribution pays"
+	}
+	switch {
+	case len(first.Trials) == 1 || len(alone.Trials) == 1:
+		return fmt.Sprintf("%s%s, in one run: %s.", verdict, where, figures)
+	case told:
+		return fmt.Sprintf("%s%s: %s.", verdict, where, figures)
 	}
 	return fmt.Sprintf("That distribution pays%s is not shown: %s, which cannot be told apart.", where, figures)
+}
+
+// against reports whether the soonest of the choices is sooner than one worker alone, and
+// whether seeds and draws tell: by Welch's or the paired test on logarithms at Sidak's level
+// for all choices, of which the soonest is one, and by the distance between evaluations.
+func (t *Task) against(first, alone *Config, at func(*Trial) float64) (sooner, told bool) {
+	logs := func(c *Config) map[uint64]float64 {
+		out := map[uint64]float64{}
+		for _, trial := range c.Trials {
+			out[trial.Config.Seed] = math.Log(at(trial))
+		}
+		return out
+	}
+	d, _ := stats.Compare(logs(first), logs(alone))
+	p := -math.Expm1(float64(len(t.choices())) * math.Log1p(-d.P))
+	x, y := first.time(t), alone.time(t)
+	sooner, told = x < y, p < stats.Level && (d.Mean > 0) == (x < y)
+	if t.toReach() && math.Abs(x-y) <= max(t.evaluated(first, seconds), t.evaluated(alone, seconds)) {
+		told = false
+	}
+	if ahead := t.before(first, alone); t.draws > 0 && max(ahead, 1-ahead) < 1-stats.Level {
+		told = false
+	}
+	return sooner, told
 }
 
 func orNever(x float64) string {

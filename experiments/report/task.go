@@ -33,6 +33,10 @@ type Task struct {
 	// the best score
 	soonest, lightest, keenest *contest
 	contests                   []*contest // those that there are
+
+	draws     int      // of real clusters that times are of; 0: they are those of the clock
+	drawnFrom string   // what was drawn
+	undrawn   []string // configurations of which nothing could be drawn, beside others
 }
 
 // Section is a figure with what there is to say about it.
@@ -60,9 +64,11 @@ type Config struct {
 	AtChance              bool          // its accuracy is no better than that of always answering the same, and so no choice
 	Alone                 bool          // one worker that sends nothing, beside others that do: what to measure against, and no choice
 	Behind                Behind        // in its best score
-	// Low and High are where Seconds lie on a real cluster in nine cases of ten; 0: nobody
-	// said (see Report.Lie).
+	// Low and High are where the time to the target, or that of the whole run where nothing
+	// is to be reached, lies in nine cases of ten, over seeds and draws of real clusters;
+	// High is 0 where none were drawn (see Report.Lie).
 	Low, High float64
+	factors   []float64 // of each draw: its time over that of the virtual clock
 }
 
 // Beside reports whether a configuration of one worker alone has another name.
@@ -102,6 +108,16 @@ type Trial struct {
 	*store.Run
 	Curve store.Curve
 	Ranks []train.RankReport
+
+	stretch float64 // what times of the clock take on a real cluster, in the median; 0: as long
+}
+
+// stretched is how many times as long as on the clock the trial's times are taken to be.
+func (t *Trial) stretched() float64 {
+	if t.stretch > 0 {
+		return t.stretch
+	}
+	return 1
 }
 
 // Crossing is the bytes that had crossed the network at an evaluation.
@@ -185,7 +201,10 @@ func (t *Task) What() string {
 
 // Clock is what its seconds are of.
 func (t *Task) Clock() string {
-	if t.Virtual {
+	switch {
+	case t.draws > 0:
+		return "time on real clusters"
+	case t.Virtual:
 		return "virtual time"
 	}
 	return "wall time"
@@ -208,12 +227,18 @@ func newTask(f *store.Facet, target train.Goal) (*Task, error) {
 		t.Configs = append(t.Configs, c)
 	}
 	t.compare()
+	t.draw()
+	return t, nil
+}
+
+// draw makes the figures.
+func (t *Task) draw() {
+	t.Sections = nil
 	for _, s := range []Section{t.pareto(), t.curves(), t.staleness(), t.traffic(), t.time(), t.scaling()} {
 		if len(s.Panels) > 0 {
 			t.Sections = append(t.Sections, s)
 		}
 	}
-	return t, nil
 }
 
 func newConfig(g *store.Group, target train.Goal) (*Config, error) {
