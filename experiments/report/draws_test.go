@@ -8,6 +8,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/gradlab/gradlab/experiments/stats"
 	"github.com/gradlab/gradlab/experiments/store"
 	"github.com/gradlab/gradlab/sgd/train"
 )
@@ -27,9 +28,12 @@ func racing(t *testing.T, at map[string][]float64) *Report {
 	r := mustNew(t, runs)
 	for _, c := range r.Tasks[0].Configs {
 		for i, trial := range c.Trials {
-			trial.Curve.Evals = []train.Eval{{Step: 1, Seconds: 0}, {Step: 2, Seconds: at[c.Label][i], Accuracy: 0.9}}
+			s := at[c.Label][i]
+			trial.Curve.Evals = []train.Eval{{Step: 1, Seconds: 0.99 * s}, {Step: 2, Seconds: s, Accuracy: 0.9}}
 		}
+		c.ToSeconds = stats.Reaching(at[c.Label])
 	}
+	r.Tasks[0].compare()
 	return r
 }
 
