@@ -101,6 +101,14 @@ func (o *runOptions) check() error {
 	return nil
 }
 
+// measured adds one worker alone to runs, which they are measured against.
+func (o *runOptions) measured(runs []config.Run) []config.Run {
+	if o.noBaseline {
+		return runs
+	}
+	return config.WithAlone(runs)
+}
+
 // runRecipe trains what a recipe says, args[0], under the keys behind it.
 func (e *env) runRecipe(ctx context.Context, args []string, o *runOptions) error {
 	over := args[1:]
@@ -121,9 +129,7 @@ func (e *env) runRecipe(ctx context.Context, args []string, o *runOptions) error
 	if err != nil {
 		return err
 	}
-	if !o.noBaseline {
-		runs = config.WithAlone(runs)
-	}
+	runs = o.measured(runs)
 	about, err := o.said()
 	if err != nil {
 		return err

@@ -259,13 +259,18 @@ func (c *Config) Set(name, text string) error {
 		err = k.inRange(f)
 	}
 	if k.Name == "target" && err == nil {
-		c.TargetOf = targetValue
-	}
-	if k.Name == "target" && err == nil && c.Metric != "loss" && c.Target > 1 {
-		err = fmt.Errorf("want at most 1, not %v; for a loss, want target=loss<=%[1]v", c.Target)
+		err = c.aimedAt()
 	}
 	if err != nil {
 		return fmt.Errorf("key %q: %w", k.Name, err)
+	}
+	return nil
+}
+
+// aimedAt takes target for a value, and refuses an accuracy that there cannot be.
+func (c *Config) aimedAt() error {
+	if c.TargetOf = targetValue; c.Metric != "loss" && c.Target > 1 {
+		return fmt.Errorf("want at most 1, not %v; for a loss, want target=loss<=%[1]v", c.Target)
 	}
 	return nil
 }

@@ -3,6 +3,7 @@ package report
 import (
 	"cmp"
 	"math"
+	"slices"
 
 	"github.com/gradlab/gradlab/experiments/stats"
 	"github.com/gradlab/gradlab/experiments/store"
@@ -142,8 +143,8 @@ func bestOf(r *store.Run, goal train.Goal) float64 {
 
 // compete compares the choices in all that is asked for, and finds which of them are on
 // the Pareto front: those that no other is better than in one thing and as good as in the
-// others. Those that cannot be told apart are equal. Where they lie in a circle, all are
-// on it.
+// others. Those that cannot be told apart are equal. What was measured to be first in
+// something is on it, and where all lie in a circle, all are.
 func (t *Task) compete() {
 	t.contests = nil
 	choices := t.choices()
@@ -172,6 +173,16 @@ func (t *Task) compete() {
 	}
 	for _, c := range choices {
 		c.Front = c.Front || !any
+	}
+	for _, k := range t.contests { // what the answer names first is on it
+		if len(choices) == 0 {
+			break
+		}
+		first := slices.MinFunc(choices, func(a, b *Config) int { return cmp.Compare(k.middle(a), k.middle(b)) })
+		tied := func(c *Config) bool { return c.Front && k.middle(c) == k.middle(first) }
+		if finite(k.middle(first)) && !slices.ContainsFunc(choices, tied) {
+			first.Front = true
+		}
 	}
 }
 
