@@ -54,7 +54,7 @@ func (t *Task) answer() []string {
 	}
 	var out []string
 	if t.Target.Asked() {
-		out = append(out, strings.TrimSpace(t.first(seconds)+" "+t.probable()))
+		out = append(out, strings.TrimSpace(t.probable()+" "+t.first(seconds)))
 		if t.crossing() {
 			out = append(out, t.first(crossed))
 		}
