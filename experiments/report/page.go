@@ -48,7 +48,7 @@ var page = template.Must(template.New("page").Funcs(template.FuncMap{
 		if math.IsNaN(x) {
 			return ""
 		}
-		return fmt.Sprintf("%.2f×", x)
+		return store.SpeedUp(x) + "×"
 	},
 	"sortable": sortable,
 	"toFloat":  func(n uint64) float64 { return float64(n) },

@@ -8,6 +8,7 @@ import (
 
 	"github.com/gradlab/gradlab/experiments/progress"
 	"github.com/gradlab/gradlab/experiments/stats"
+	"github.com/gradlab/gradlab/experiments/store"
 	"github.com/gradlab/gradlab/sgd/train"
 )
 
@@ -192,7 +193,7 @@ func (t *Task) pays() string {
 	}
 	figures := fmt.Sprintf("one worker alone takes %s to %s, and %s, the soonest of the others, %s", orNever(y), what, first.Label, orNever(x))
 	if finite(x) && finite(y) && x > 0 {
-		figures += fmt.Sprintf(": a speed-up of %.2f", y/x)
+		figures += ": a speed-up of " + store.SpeedUp(y/x)
 	}
 	sooner, told := t.against(first, alone, at)
 	verdict := "Distribution does not pay"

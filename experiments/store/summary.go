@@ -230,7 +230,15 @@ func pays(groups []*Group) (string, error) {
 	if math.IsInf(alone, 1) {
 		return fmt.Sprintf("%s%s: %s reaches %s in %s, one worker alone never.", verdict, where, label, to(target), progress.Seconds(best)), nil
 	}
-	return fmt.Sprintf("%s%s: %s reaches %s in %s, one worker alone in %s, a speed-up of %.2f.", verdict, where, label, to(target), progress.Seconds(best), progress.Seconds(alone), up), nil
+	return fmt.Sprintf("%s%s: %s reaches %s in %s, one worker alone in %s, a speed-up of %s.", verdict, where, label, to(target), progress.Seconds(best), progress.Seconds(alone), SpeedUp(up)), nil
+}
+
+// SpeedUp words how many times as soon something is.
+func SpeedUp(x float64) string {
+	if x < 0.1 {
+		return fmt.Sprintf("%.2g", x)
+	}
+	return fmt.Sprintf("%.2f", x)
 }
 
 // to words a target in the head of a column.
