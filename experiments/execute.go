@@ -252,7 +252,8 @@ func (e *execution) hooks() {
 // open makes the observer, which begins from the state that there is, opens the files that
 // the run is told in, and removes those in which an earlier leg told its end.
 func (e *execution) open() (err error) {
-	e.obs = &train.Observer{Job: e.job, Sink: e.rec}
+	settled := func(ev train.Eval) bool { return e.config.IsSettled(append(slices.Clone(e.rec.evals), ev)) }
+	e.obs = &train.Observer{Job: e.job, Sink: e.rec, Settled: settled}
 	e.rec.obs, e.rec.from, e.rec.kept, e.rec.last, e.f.base = e.obs, 0, 0, nil, counters{}
 	if e.src != nil {
 		e.obs.Sink = learned{e.src, e.rec}

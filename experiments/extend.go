@@ -38,7 +38,7 @@ func keepsLast(j *train.Job) bool {
 }
 
 // extensible lists the keys that say where a run ends.
-var extensible = []string{"steps", "epochs", "until", "target", "metric"}
+var extensible = []string{"steps", "epochs", "until", "target", "target_of", "metric"}
 
 // Extend makes a finished run longer: changes are keys that say where it ends, such
 // as steps=2000. The longer run has a folder of its own beside the first one, begins
@@ -80,8 +80,8 @@ func Extend(ctx context.Context, folder string, changes []string, opt Options) (
 	case !lrschedule.IsUnplanned(job.Schedule):
 		err = fmt.Errorf("rates of schedule=%s depend on how many steps are planned, so that the beginning of a run of %d steps is not this one; make it anew: gradlab run %s steps=%d",
 			run.Config.Schedule, job.Updates, filepath.Join(folder, "config.yaml"), job.Updates)
-	case run.Config.Until == config.UntilTarget:
-		err = reachedBefore(folder, m.Version, run.Config.Goal())
+	case run.Config.Until != config.UntilEnd:
+		err = endedBefore(folder, m.Version, run.Config)
 	}
 	if err != nil {
 		return nil, &config.Error{Err: fmt.Errorf("%s cannot be extended: %w", folder, err)}
@@ -170,16 +170,26 @@ func noCheckpoint(j *train.Job) error {
 	return fmt.Errorf("it kept no checkpoint: that changes something where nobody waits or frames are under way between steps, and on real clocks workers that gossip may have ended before they hear of it. Make it with checkpoint_every=%d, and extend that", max(1, j.Updates/4))
 }
 
-// reachedBefore refuses a run that is to end at a target that was reached up to a
-// step.
-func reachedBefore(folder string, step int, goal train.Goal) error {
+// endedBefore refuses a run that is to end where it came to before a step: at a target that
+// was reached, or on a plateau.
+func endedBefore(folder string, step int, c config.Config) error {
 	b, err := regular.ReadFile(filepath.Join(folder, metricsFile), regular.Any)
 	if err != nil {
 		return err
 	}
+	goal := c.Goal()
+	var evals []train.Eval
 	for _, m := range ParseMetrics(b) {
-		if e := m.Eval; e != nil && e.Step <= step && !e.Last && goal.Reached(*e) {
+		e := m.Eval
+		if e == nil || e.Step > step || e.Last {
+			continue
+		}
+		evals = append(evals, *e)
+		switch {
+		case c.Until == config.UntilTarget && goal.Reached(*e):
 			return fmt.Errorf("it reached target=%v at step %d; give one that is further, or until=end", goal, e.Step)
+		case c.IsSettled(evals):
+			return fmt.Errorf("it was on a plateau at step %d, %d evaluations behind its best; give until=end", e.Step, config.Plateau)
 		}
 	}
 	return nil

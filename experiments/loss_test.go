@@ -1,6 +1,7 @@
 package experiments
 
 import (
+	"math"
 	"testing"
 
 	"github.com/gradlab/gradlab/sgd/train"
@@ -23,5 +24,29 @@ func TestUntilALoss(t *testing.T) {
 		if g, err := train.ParseGoal(text); err != nil || g != want {
 			t.Errorf("%q: %v, %v", text, g, err)
 		}
+	}
+}
+
+// The best evaluation is that of the largest accuracy, or of the least finite loss; the
+// first of equals.
+func TestBestOfAllEvaluations(t *testing.T) {
+	t.Parallel()
+	var r Result
+	if _, _, known := r.Best(train.Goal{}); known {
+		t.Error("a run without evaluations has a best one")
+	}
+	r.Reach(train.Goal{}, []train.Eval{
+		{Step: 1, Accuracy: 0.5, Loss: math.MaxFloat64}, {Step: 2, Accuracy: 0.9, Loss: 1}, {Step: 3, Accuracy: 0.8, Loss: 0.5},
+		{Step: 4, Accuracy: 0.9, Loss: 0.5}, {Step: 5, Accuracy: 0.7, Loss: 2},
+	})
+	if v, at, known := r.Best(train.Goal{}); v != 0.9 || at != 2 || !known {
+		t.Errorf("accuracy %v at %d", v, at)
+	}
+	if v, at, known := r.Best(train.Goal{Loss: true}); v != 0.5 || at != 3 || !known {
+		t.Errorf("loss %v at %d", v, at)
+	}
+	run := mustExecute(t, "steps=30", "eval_every=5", "epochs=0")
+	if v, _, _ := run.Best(train.Goal{}); v < run.Accuracy || len(run.Evals) < 6 || run.BestLoss > run.Loss {
+		t.Errorf("best %v, at the end %v, least loss %v of %v", v, run.Accuracy, run.BestLoss, run.Loss)
 	}
 }

@@ -9,6 +9,7 @@ import (
 	"sync/atomic"
 	"time"
 
+	"github.com/gradlab/gradlab/experiments/config"
 	"github.com/gradlab/gradlab/experiments/progress"
 	"github.com/gradlab/gradlab/sgd/train"
 )
@@ -63,7 +64,11 @@ func (r *recorder) Eval(e train.Eval) {
 	r.keep(r.events.eval(e))
 	r.show.Eval(e)
 	if r.obs.Reached {
-		r.show.Note("accuracy %.4f and loss %.4f at step %d have reached the target: the run ends here (until=target)", e.Accuracy, e.Loss, e.Step)
+		why := "have reached the target: the run ends here (until=target)"
+		if !r.job.Until.Reached(e) {
+			why = fmt.Sprintf("are no new best, as %d evaluations in a row: the run ends here (until=plateau)", config.Plateau)
+		}
+		r.show.Note("accuracy %.4f and loss %.4f at step %d %s", e.Accuracy, e.Loss, e.Step, why)
 	}
 }
 

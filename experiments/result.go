@@ -24,7 +24,8 @@ type Result struct {
 	Folder string `json:"folder"`
 	Status string `json:"status"` // done | stopped
 	// Ended says why a run that is done made fewer steps than were planned: "target"
-	// is the evaluation that first reached it, of which accuracy, loss, steps, virtual
+	// is the evaluation that first reached it, "plateau" the last of some without a new
+	// best, of which accuracy, loss, steps, virtual
 	// seconds, bytes up and down and parameters are. What raw and bf16 would have sent
 	// is in proportion; counts of gradients and of links hold what was under way.
 	Ended string `json:"ended,omitempty"`
@@ -33,6 +34,10 @@ type Result struct {
 	Metrics        map[string]float64 `json:"metrics,omitempty"` // what the model measures besides, by name: means over the test set
 	Top5           float64            `json:"top5,omitempty"`    // label among the five best classes, likewise; 0: no more than ten classes
 	Loss           float64            `json:"loss"`              // on the test set, likewise
+	BestAccuracy   float64            `json:"best_accuracy"`     // on the test set, the best of all evaluations, the last one included
+	BestAccuracyAt int                `json:"best_accuracy_step"`
+	BestLoss       float64            `json:"best_loss"` // likewise, the least that is finite
+	BestLossAt     int                `json:"best_loss_step"`
 	TrainLoss      float64            `json:"train_loss"`
 	Chance         float64            `json:"chance,omitempty"`       // accuracy of always answering the test set's most frequent class; 0: not known
 	TestSamples    uint64             `json:"test_samples,omitempty"` // in the test set
@@ -179,7 +184,9 @@ func (r *Result) gather(o *train.Observer, base counters, seconds float64) {
 	}
 	r.addDeparted(o)
 	if o.Reached {
-		r.Status, r.Ended = "done", "target"
+		if r.Status, r.Ended = "done", "target"; !j.Until.Reached(o.Final) {
+			r.Ended = "plateau"
+		}
 		sent, at := r.Crossed(r.BytesUp, r.BytesDown), r.Crossed(o.Final.BytesUp, o.Final.BytesDown)
 		if sent > 0 {
 			share := float64(at) / float64(sent)
@@ -387,15 +394,43 @@ func (r *Result) Compression(other uint64) (times float64, known bool) {
 	return float64(other) / float64(own), true
 }
 
-// Reach notes when a target was first reached, of a run that has these evaluations.
+// Reach notes when a target was first reached, and which evaluation was best, of a run
+// that has these evaluations.
 func (r *Result) Reach(goal train.Goal, evals []train.Eval) {
 	r.Target, r.Metric, r.Evals, r.TargetReached, r.TargetSeconds, r.TargetBytes = goal.Value, "", evals, false, 0, 0
 	if goal.Loss {
 		r.Metric = goal.Metric()
 	}
+	if goal.OfBest { // of which a run by itself knows nothing
+		r.Target = 0
+	}
 	if e, ok := FirstAt(evals, goal); ok {
 		r.TargetReached, r.TargetSeconds, r.TargetBytes = true, e.Seconds, r.Crossed(e.BytesUp, e.BytesDown)
 	}
+	r.best(evals)
+}
+
+// best notes the best evaluation by accuracy, and that by loss; the first of equals.
+func (r *Result) best(evals []train.Eval) {
+	r.BestAccuracy, r.BestAccuracyAt, r.BestLoss, r.BestLossAt = 0, 0, 0, 0
+	accurate, least := false, false
+	for _, e := range evals {
+		if !accurate || e.Accuracy > r.BestAccuracy {
+			accurate, r.BestAccuracy, r.BestAccuracyAt = true, e.Accuracy, e.Step
+		}
+		if !train.Diverged(e.Loss) && (!least || e.Loss < r.BestLoss) {
+			least, r.BestLoss, r.BestLossAt = true, e.Loss, e.Step
+		}
+	}
+}
+
+// Best is the best value of a goal's metric at any evaluation, and the update it was at;
+// known is false where there is none.
+func (r *Result) Best(goal train.Goal) (value float64, step int, known bool) {
+	if goal.Loss {
+		return r.BestLoss, r.BestLossAt, r.BestLoss > 0
+	}
+	return r.BestAccuracy, r.BestAccuracyAt, r.BestAccuracyAt > 0 || r.BestAccuracy > 0
 }
 
 // FirstAt is the first evaluation that reaches a goal.

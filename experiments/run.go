@@ -195,7 +195,7 @@ func summary(r *Result) string {
 	if r.Ended != "" {
 		ended += " at the " + r.Ended
 	}
-	judged := fmt.Sprintf("accuracy %.4f, %sloss %s, ", r.Accuracy, top5, progress.Loss(r.Loss))
+	judged := fmt.Sprintf("last accuracy %.4f (best %.4f), %sloss %s, ", r.Accuracy, r.BestAccuracy, top5, progress.Loss(r.Loss))
 	if r.Accuracy == 0 && r.Loss == 0 { // stopped before the first evaluation
 		judged = ""
 	}

@@ -187,3 +187,46 @@ func TestUntilNeedsATarget(t *testing.T) {
 		}
 	}
 }
+
+// A run with until=plateau ends at the fifth evaluation in a row without a new best, with
+// what the run that goes on has there; it is the same over a stop and with processes of its
+// own clock. Extending it needs another end.
+func TestUntilPlateau(t *testing.T) {
+	t.Parallel()
+	for _, way := range [][]string{{"mode=reduce"}, {"policy=asp", "device.law=lognormal(sigma=0.3)"}, {"mode=reduce", "metric=loss"}, {"mode=reduce", "net=local"}} {
+		over := append(append([]string{}, way...), "steps=400", "eval_every=5", "epochs=0", "schedule=constant(lr=0.5)")
+		whole := mustExecute(t, over...)
+		goal := train.Goal{Loss: strings.Contains(strings.Join(way, " "), "loss")}
+		at, best := -1, 0
+		for i, e := range whole.Evals {
+			v, of := goal.Of(e), goal.Of(whole.Evals[best])
+			if goal.Loss && v < of || !goal.Loss && v > of {
+				best = i
+			}
+			if i-best == 5 {
+				at = i
+				break
+			}
+		}
+		if at < 0 || whole.Evals[at].Last {
+			t.Fatalf("%v: no plateau in %d evaluations", way, len(whole.Evals))
+		}
+		want := whole.Evals[at]
+		over = append(over, "until=plateau")
+		run, dir, polls := mustRuns(t, small, over...)[0], t.TempDir(), 0
+		if _, err := Execute(t.Context(), run, Options{Recipe: "test", Out: dir, Stopping: func() bool { polls++; return polls > 8 }}); !errors.Is(err, ErrStopped) {
+			t.Fatalf("%v: %v", way, err)
+		}
+		got, err := Execute(t.Context(), run, Options{Recipe: "test", Out: dir, Resume: true})
+		if err != nil {
+			t.Fatal(err)
+		}
+		if got.Status != "done" || got.Ended != "plateau" || got.Steps != want.Step || got.Accuracy != want.Accuracy || got.Loss != want.Loss {
+			t.Errorf("%v: it is %s, ended by %q after %d steps with %v; want the evaluation of %d, %v", way, got.Status, got.Ended, got.Steps, got.Accuracy, want.Step, want.Accuracy)
+		}
+	}
+	hash := func(over ...string) string { return mustRuns(t, small, over...)[0].Config.Hash() }
+	if hash("until=plateau", "eval_every=5") == hash("eval_every=5") || hash("until=plateau", "eval_every=5") == hash("until=plateau", "eval_every=6") || hash("until=plateau", "eval_every=5") != hash("until=plateau", "eval_every=5", "target=0.5") {
+		t.Error("what ends a run is not what it is known by")
+	}
+}

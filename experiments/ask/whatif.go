@@ -46,6 +46,8 @@ type WhatIfSide struct {
 	// be told, as sizes of frames depend on gradients of which the run kept no record, or
 	// updates are not alike.
 	Interval *Interval `json:"interval,omitempty"`
+
+	drawn []float64 // Seconds of each draw
 }
 
 // mostReplayed is the number of updates that are replayed at most, of runs whose
@@ -138,26 +140,27 @@ func recorded(folder string, at config.Places) (*shadowed, *config.Recipe, error
 }
 
 // Lies is where the virtual time of the run in a folder lies on a real cluster, in
-// seconds, of so many draws (see Propagate). It is nil of runs on a real clock, and where
-// it cannot be told without computing gradients.
-func Lies(ctx context.Context, folder string, at config.Places, draws int) (*Interval, error) {
+// seconds, of so many draws (see Propagate), and the time of each draw. Runs of one
+// environment are drawn on the same clusters, draw by draw. The interval is nil of runs on
+// a real clock, and where it cannot be told without computing gradients.
+func Lies(ctx context.Context, folder string, at config.Places, draws int) (*Interval, []float64, error) {
 	was, err := experiments.ReadResult(folder)
 	if err != nil {
-		return nil, err
+		return nil, nil, err
 	}
 	of, _, err := recorded(folder, at)
 	if err != nil || of.own.Net != "sim" || was.VirtualSeconds == 0 || was.Steps == 0 {
-		return nil, err
+		return nil, nil, err
 	}
 	of.hollow = true
 	side, err := of.as(ctx, of.own, was.Steps)
 	if errors.Is(err, errComputed) {
-		return nil, nil
+		return nil, nil, nil
 	}
 	if err == nil {
 		err = of.within(ctx, of.own, &side, draws)
 	}
-	return side.Interval, err
+	return side.Interval, side.drawn, err
 }
 
 // errComputed refuses a replay that computes gradients.
@@ -167,7 +170,7 @@ var errComputed = errors.New("the sizes of its frames depend on gradients")
 var fixed = map[string]string{
 	"steps": asMany, "epochs": asMany, "until": asMany,
 	"net": virtually, "links": virtually, "emulate": virtually, "threads": virtually, "winograd": virtually,
-	"eval_every": unrecorded, "target": unrecorded, "test_limit": unrecorded,
+	"eval_every": unrecorded, "target": unrecorded, "target_of": unrecorded, "test_limit": unrecorded,
 	"checkpoint_every": unrecorded, "observe": unrecorded,
 	"init": "a replay begins as the run did", "data": sameData, "train_limit": sameData, "augment": sameData,
 	"weightless": "a replay computes gradients where the sizes of frames depend on them, and nowhere else",
@@ -284,12 +287,12 @@ func (s *shadowed) within(ctx context.Context, c config.Config, side *WhatIfSide
 		}
 		all = side.Seconds / first.Seconds
 	}
-	in, err := Propagate(ctx, c, draws, func(ctx context.Context, c config.Config) (float64, error) {
+	out, spread, err := draw(ctx, []config.Config{c}, draws, func(ctx context.Context, c config.Config) (float64, error) {
 		few, err := s.as(ctx, c, few)
-		return few.Seconds, err
+		return all * few.Seconds, err
 	})
 	if err == nil {
-		side.Interval = in.Scaled(all)
+		side.Interval, side.drawn = interval(out[0], spread), out[0]
 	}
 	return err
 }

@@ -40,7 +40,10 @@ func TestWhatIf(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			in, err := Lies(t.Context(), r.Folder, config.Places{}, 8)
+			in, each, err := Lies(t.Context(), r.Folder, config.Places{}, 8)
+			if in != nil && (len(each) != 8 || slices.Min(each) > in.Low || slices.Max(each) < in.High) {
+				t.Errorf("draws %v of %v", each, in)
+			}
 			if err != nil || (in == nil) != (name == "computed") || in != nil && !(in.Low > 0 && in.Low < in.High) {
 				t.Errorf("its time lies in %v: %v", in, err)
 			}

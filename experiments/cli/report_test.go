@@ -15,7 +15,7 @@ func TestReportCommand(t *testing.T) {
 	program.Finish(t, 0, "run", program.Recipe(t, "data: digits\nmodel: logistic\nsteps: 6\nbatch: 8\nnet: sim\neval_every: 3\ncodec: [raw, sign]\n"), "--out", dir, "--quiet")
 	out := filepath.Join(dir, "page", "report.html")
 	p := program.Finish(t, 0, "report", dir, "-o", out, "--figures", filepath.Join(dir, "figures"))
-	if !strings.Contains(p.Out.String(), "Most accurate at the end") {
+	if !strings.Contains(p.Out.String(), "Most accurate, at the best evaluation") {
 		t.Error(p.Says())
 	}
 	for _, f := range []string{out, filepath.Join(dir, "figures", "pareto.pdf"), filepath.Join(dir, "figures", "curves.svg")} {
@@ -38,6 +38,9 @@ func TestReportCommand(t *testing.T) {
 	if strings.Contains(page(), interval) {
 		t.Error("nobody asked for an interval")
 	}
+	if p := program.Finish(t, 0, "report", dir, "--json", "--draws", "0"); !strings.HasPrefix(p.Out.String(), `{"facet":`) || !strings.Contains(p.Out.String(), `"most_accurate":{"configuration":`) || strings.Contains(p.Out.String(), "wrote") {
+		t.Error(p.Says())
+	}
 	program.Finish(t, 2, "report", dir, "--draws", "-1")
 	program.Finish(t, 2, "report")
 	if p := program.Finish(t, 2, "report", t.TempDir()); !strings.Contains(p.Err.String(), "gradlab run") {
@@ -50,7 +53,7 @@ func TestReportCommand(t *testing.T) {
 func TestReportTakesFiltersAndATarget(t *testing.T) {
 	t.Parallel()
 	dir := t.TempDir()
-	program.Finish(t, 0, "run", program.Recipe(t, "data: digits\nmodel: logistic\nsteps: 20\nbatch: 8\nnet: sim\neval_every: 5\ncodec: [raw, bf16]\nnetwork.bandwidth: [1Gbps, 10Gbps]\n"), "--out", dir, "--quiet")
+	program.Finish(t, 0, "run", program.Recipe(t, "data: digits\nmodel: logistic\nsteps: 20\nbatch: 8\nnet: sim\neval_every: 5\ncodec: [raw, bf16]\nnetwork.bandwidth: [1Gbps, 10Gbps]\n"), "--no-baseline", "--out", dir, "--quiet")
 	out := filepath.Join(dir, "report.html")
 	report := func(args ...string) string {
 		return program.Finish(t, 0, append([]string{"report", dir, "-o", out}, args...)...).Out.String()

@@ -26,9 +26,12 @@ type runOptions struct {
 	draws                                                                        int
 	said                                                                         func() (experiments.About, error)
 	resume, older, shared, asJSON, quick, quiet, noPlot, trainAll, timing, proxy bool
+	noBaseline                                                                   bool
 }
 
 const sharedUsage = "let all users of the machine read the run folders, which else are their owner's alone"
+
+const noBaselineUsage = "leave out the run of one worker alone that runs on the virtual cluster are measured against"
 
 func (e *env) runCommand() *cobra.Command {
 	o := &runOptions{}
@@ -46,6 +49,9 @@ Spec text contains commas and brackets, so quote it for the shell. Every run
 leaves a folder below --out with its configuration, metrics, checkpoints and
 result. Ctrl-C stops it after a checkpoint; the same command with --resume goes
 on.
+
+Where several runs are compared on the virtual cluster, one worker alone is one of
+them: the same batch and as many samples, nothing sent (--no-baseline).
 
 Recipes with the name of a paper have two more forms. --proxy trains the same on a
 small task, with real gradients of many virtual workers. --timing trains nothing: it
@@ -77,6 +83,7 @@ says, and with keys on yours:
 	f.IntVar(&o.draws, "draws", ask.Draws, "with --timing: draws of uncertain parameters that the 90 % intervals rest on; 0: no intervals")
 	f.BoolVar(&o.quiet, "quiet", false, "no progress, no table")
 	f.BoolVar(&o.trainAll, "train-all", false, "train runs that differ in network.* and device.* alone one by one, though they learn the same")
+	f.BoolVar(&o.noBaseline, "no-baseline", false, noBaselineUsage)
 	f.BoolVar(&o.noPlot, "no-plot", false, "write no figures")
 	return c
 }
@@ -92,6 +99,14 @@ func (o *runOptions) check() error {
 		return fmt.Errorf("--draws=%d: want the number of draws, or 0 for no intervals", o.draws)
 	}
 	return nil
+}
+
+// measured adds one worker alone to runs, which they are measured against.
+func (o *runOptions) measured(runs []config.Run) []config.Run {
+	if o.noBaseline {
+		return runs
+	}
+	return config.WithAlone(runs)
 }
 
 // runRecipe trains what a recipe says, args[0], under the keys behind it.
@@ -114,6 +129,7 @@ func (e *env) runRecipe(ctx context.Context, args []string, o *runOptions) error
 	if err != nil {
 		return err
 	}
+	runs = o.measured(runs)
 	about, err := o.said()
 	if err != nil {
 		return err

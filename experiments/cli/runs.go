@@ -257,7 +257,7 @@ Every environment (network, devices, net) has a table and a baseline of its own.
 	f.StringVar(&format, "format", "table", "table, markdown or json: an object for each environment")
 	f.StringVar(&field, "field", "", "what is compared (gradlab runs fields; default: accuracy, of runs without weights step_seconds)")
 	f.StringVar(&baseline, "baseline", "", "filters that name the configuration the others are set against (default: the plainest, such as codec=raw)")
-	f.StringVar(&target, "target", "", "what to reach: an `accuracy` such as 0.95, or loss<=1.9 (default: that of the runs)")
+	f.StringVar(&target, "target", "", "what to reach: an `accuracy` such as 0.95, loss<=1.9, or 0.95best, a share of the best (default: that of the runs)")
 	return c
 }
 

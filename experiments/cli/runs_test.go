@@ -12,9 +12,9 @@ import (
 	"github.com/gradlab/gradlab/internal/program"
 )
 
-// sweepArgs is a small sweep: four jobs.
+// sweepArgs is a small sweep: four jobs, and none of one worker alone.
 func sweepArgs(t *testing.T, out string, more ...string) []string {
-	return append([]string{"sweep", program.Recipe(t, program.Quick), "codec=raw,bf16", "--repeats", "2", "--out", out}, more...)
+	return append([]string{"sweep", program.Recipe(t, program.Quick), "codec=raw,bf16", "--repeats", "2", "--no-baseline", "--out", out}, more...)
 }
 
 func TestSweep(t *testing.T) {
@@ -48,11 +48,31 @@ func TestSweep(t *testing.T) {
 	}
 }
 
+// One worker alone is measured against, by sweep and by run, without being asked for: once
+// in an environment and for each seed, and the comparison begins with what it says.
+func TestOneWorkerAloneIsThere(t *testing.T) {
+	t.Parallel()
+	out := t.TempDir()
+	args := []string{program.Recipe(t, program.Quick), "codec=raw,bf16", "target=0.15", "eval_every=1"}
+	p := program.Finish(t, 0, append([]string{"run", "--out", out}, args...)...)
+	if s := p.Out.String(); !strings.HasPrefix(s, "Distribution ") || !strings.Contains(s, "one worker alone") || !strings.Contains(s, "network.bandwidth=1Gbps") {
+		t.Error(p.Says())
+	}
+	p = program.Finish(t, 0, append([]string{"sweep", "--dry-run", "--out", out, "--repeats", "2"}, args...)...)
+	if s := p.Out.String(); strings.Count(s, "workers=1,seed=") != 2 || !strings.Contains(s, "6 jobs, 3 of them done") {
+		t.Error(p.Says())
+	}
+	p = program.Finish(t, 0, append([]string{"sweep", "--dry-run", "--no-baseline", "--out", out}, args...)...)
+	if s := p.Out.String(); strings.Contains(s, "workers=1") || !strings.Contains(s, "2 jobs, 2 of them done") {
+		t.Error(p.Says())
+	}
+}
+
 // Jobs that learn the same are trained once, by sweep and by run; --train-all trains
 // each, to the same figures.
 func TestTrainedOnce(t *testing.T) {
 	t.Parallel()
-	axes := []string{program.Recipe(t, program.Quick), "codec=raw,topk(keep=0.1)", "network.bandwidth=10Mbps,1Gbps"}
+	axes := []string{program.Recipe(t, program.Quick), "codec=raw,topk(keep=0.1)", "network.bandwidth=10Mbps,1Gbps", "--no-baseline"}
 	results := func(command, out string, more ...string) (lines string, priced int) {
 		args := append([]string{command}, axes...)
 		p := program.Finish(t, 0, append(args, append(more, "--json", "--out", out)...)...)
@@ -168,7 +188,7 @@ func TestCompareByEnvironment(t *testing.T) {
 
 func TestSweepTellsFailures(t *testing.T) {
 	t.Parallel()
-	p := program.Finish(t, 1, "sweep", program.Recipe(t, program.Quick), "codec=raw,feedback(qsgd(bits=2))", "--out", t.TempDir())
+	p := program.Finish(t, 1, "sweep", program.Recipe(t, program.Quick), "codec=raw,feedback(qsgd(bits=2))", "--no-baseline", "--out", t.TempDir())
 	if s := p.Err.String(); !strings.Contains(s, "1 of 2 jobs failed") || strings.Count(s, "is no contraction") != 1 || !strings.Contains(p.Out.String(), "accuracy") {
 		t.Error(p.Says())
 	}

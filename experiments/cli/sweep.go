@@ -62,6 +62,9 @@ told at the end, and makes the exit code 1. Runs on the virtual cluster come out
 the same to the last bit however many go on at once; those on the wall clock (net
 local or grpc) run after the others, one at a time.
 
+On the virtual cluster one worker alone is among the jobs, one in each environment and
+for each seed: the same batch and as many samples, nothing sent (--no-baseline).
+
 Afterwards: gradlab runs compare ` + "`runs/RECIPE`" + `, gradlab runs list.`,
 		Args: func(cmd *cobra.Command, args []string) error {
 			if len(args) == 0 {
@@ -88,6 +91,7 @@ Afterwards: gradlab runs compare ` + "`runs/RECIPE`" + `, gradlab runs list.`,
 	f.StringVar(&o.out, "out", "runs", "base folder of run folders")
 	f.BoolVar(&o.shared, "shared", false, sharedUsage)
 	f.BoolVar(&o.asJSON, "json", false, "print one JSON object a job, or with --dry-run a job's prediction")
+	f.BoolVar(&o.noBaseline, "no-baseline", false, noBaselineUsage)
 	f.BoolVar(&o.quiet, "quiet", false, "no progress, no table")
 	return c
 }
@@ -103,7 +107,7 @@ type sweepFlags struct {
 	atOnce             int
 	dryRun, asJSON     bool
 	quiet, trainAll    bool
-	shared             bool
+	shared, noBaseline bool
 }
 
 // jobs are the jobs of this machine's share of the sweep.
@@ -117,6 +121,9 @@ func (o *sweepFlags) jobs(cmd *cobra.Command, recipe *config.Recipe, args []stri
 	jobs, err := o.space.Jobs()
 	if err != nil {
 		return nil, err
+	}
+	if !o.noBaseline && len(o.tune) == 0 {
+		jobs = sweep.WithAlone(jobs)
 	}
 	if o.tuning, err = tuningOf(cmd, o.tuning, o.tune, o.tuneBy, o.shard); err != nil || o.shard == "" {
 		return jobs, err

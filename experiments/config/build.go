@@ -183,8 +183,10 @@ func (c *Config) resolveKeys() []error {
 	return errs
 }
 
-// Goal is what keys target and metric say.
-func (c Config) Goal() train.Goal { return train.Goal{Loss: c.Metric == "loss", Value: c.Target} }
+// Goal is what keys target, target_of and metric say.
+func (c Config) Goal() train.Goal {
+	return train.Goal{Loss: c.Metric == "loss", OfBest: c.TargetOf == targetBest && c.Target > 0, Value: c.Target}
+}
 
 // checkUntil refuses a target that cannot come.
 func (c *Config) checkUntil() error {
@@ -192,11 +194,13 @@ func (c *Config) checkUntil() error {
 		return fmt.Errorf("key \"target\": %w", err)
 	}
 	switch {
-	case c.Until != UntilTarget:
-	case c.Target == 0:
+	case c.Until == UntilEnd:
+	case c.Until == UntilTarget && c.Target == 0:
 		return errors.New("key \"until\": until=target needs a target, the test accuracy or loss at which the run ends; add target=0.95, or target=loss<=1.9")
+	case c.Until == UntilTarget && c.TargetOf == targetBest:
+		return fmt.Errorf("key \"until\": with target=%s no run knows where it ends, as others may reach more; give a value, such as target=0.95", c.Goal())
 	case c.Weightless:
-		return errors.New("key \"until\": a run with weightless=true learns nothing that could reach a target; use until=end")
+		return errors.New("key \"until\": a run with weightless=true learns nothing that could end it; use until=end")
 	case c.EvalEvery == 0:
 		return errors.New("key \"until\": with eval_every=0 only the end is evaluated; add eval_every=50, the updates between evaluations")
 	}

@@ -55,8 +55,9 @@ type Config struct {
 	Seed          uint64  `key:"seed" effect:"trajectory" doc:"of everything random"`
 	EvalEvery     int     `key:"eval_every" effect:"observed" min:"0" doc:"updates between evaluations; 0: only at the end"`
 	Metric        string  `key:"metric" effect:"observed" oneof:"accuracy,loss" doc:"what tells on the test set which run is better: accuracy, or loss, of which less is better; target=loss<=1.9 sets it"`
-	Target        float64 `key:"target" effect:"observed" min:"0" doc:"test accuracy whose first reach is reported, or test loss, as target=loss<=1.9; 0: none"`
-	Until         string  `key:"until" effect:"trajectory" oneof:"end,target" doc:"where a run ends: end, with the last of its steps, or target, at the evaluation that first reaches target, whose accuracy and parameters are its result"`
+	Target        float64 `key:"target" effect:"observed" min:"0" doc:"test accuracy whose first reach is reported, or test loss, as target=loss<=1.9; 0.95best is a share of the best accuracy that any of the runs compared reaches; 0: none"`
+	TargetOf      string  `key:"target_of" effect:"observed" oneof:"value,best" doc:"whether target is a value or, as target=0.95best sets it, a share of the best that the runs compared reach"`
+	Until         string  `key:"until" effect:"trajectory" oneof:"end,target,plateau" doc:"where a run ends: end, with the last of its steps; target, at the evaluation that first reaches target; plateau, at the fifth evaluation in a row without a new best accuracy, or loss with metric=loss; the accuracy and parameters of that evaluation are its result"`
 	Dropout       float64 `key:"dropout" effect:"trajectory" min:"-1" max:"0.99" doc:"overrides the model's dropout; -1: the model's own"`
 	Precision     string  `key:"precision" effect:"trajectory" oneof:"float32,bfloat16,float16" doc:"how passes store activations, and what products read; sums, parameters and gradients are float32"`
 	LossScale     float64 `key:"loss_scale" effect:"trajectory" min:"0" doc:"factor on the loss while gradients are computed, halved where float16 overflows; 0: 1024 for float16, else 1"`
@@ -112,7 +113,7 @@ func Default() Config {
 		Model: "mlp", Init: "none", Data: "digits", Optimizer: "sgd", Schedule: "constant(lr=0.1)",
 		Codec: "raw", DownCodec: "raw", Mode: "server", Policy: "bsp", Corrector: "none",
 		Topology: "ring", Graph: "ring", Outer: "sgd", Placement: "greedy", Net: "sim", Links: "auto", Workers: 4, Servers: 1, Batch: 32, BatchSchedule: "fixed", SideSchedule: "fixed", Accumulate: 1,
-		Epochs: 1, Seed: 1, Metric: "accuracy", Until: "end", Dropout: -1, Precision: "float32", Winograd: true, Cycle: "0s", BNGroup: 1, Elastic: "none", EMA: "none", NonFinite: "fail", Observe: "none", Unreadable: 0.001,
+		Epochs: 1, Seed: 1, Metric: "accuracy", TargetOf: targetValue, Until: "end", Dropout: -1, Precision: "float32", Winograd: true, Cycle: "0s", BNGroup: 1, Elastic: "none", EMA: "none", NonFinite: "fail", Observe: "none", Unreadable: 0.001,
 		Timing: "model", DeviceFLOPS: 1e11, DeviceCodec: codecsMeasured, Cluster: "none", Device: "none", DeviceLaw: "constant", DeviceSlow: "none", Faults: "none", NetworkBandwidth: 1e9 / 8, NetworkLatency: "50µs",
 		Constants: idealConstants, Transport: "none", Node: "none", NetworkPerHost: 1, NetworkInside: 1e10, NetworkOversub: 1,
 	}
@@ -202,7 +203,7 @@ func (c *Config) Set(name, text string) error {
 	}
 	f := reflect.ValueOf(c).Elem().Field(k.field)
 	text = strings.TrimSpace(text)
-	if k.Name == "target" && strings.ContainsAny(text, "<>") {
+	if k.Name == "target" && (strings.ContainsAny(text, "<>") || strings.HasSuffix(text, "best")) {
 		return c.aim(text)
 	}
 	before := map[string]string{"transport": c.Transport, "node": c.Node}
@@ -243,8 +244,8 @@ func (c *Config) Set(name, text string) error {
 	if err == nil {
 		err = k.inRange(f)
 	}
-	if k.Name == "target" && err == nil && c.Metric != "loss" && c.Target > 1 {
-		err = fmt.Errorf("want at most 1, not %v; for a loss, want target=loss<=%[1]v", c.Target)
+	if k.Name == "target" && err == nil {
+		err = c.aimedAt()
 	}
 	if err != nil {
 		return fmt.Errorf("key %q: %w", k.Name, err)
@@ -252,13 +253,27 @@ func (c *Config) Set(name, text string) error {
 	return nil
 }
 
-// aim sets target and metric by a text such as loss<=1.9.
+// aimedAt takes target for a value, and refuses an accuracy that there cannot be.
+func (c *Config) aimedAt() error {
+	if c.TargetOf = targetValue; c.Metric != "loss" && c.Target > 1 {
+		return fmt.Errorf("want at most 1, not %v; for a loss, want target=loss<=%[1]v", c.Target)
+	}
+	return nil
+}
+
+// aim sets target, target_of and metric by a text such as loss<=1.9, or target and
+// target_of by 0.95best, which is of the metric there is.
 func (c *Config) aim(text string) error {
 	g, err := train.ParseGoal(text)
 	if err != nil {
 		return fmt.Errorf("key \"target\": %w", err)
 	}
-	c.Target, c.Metric = g.Value, g.Metric()
+	if c.Target, c.TargetOf = g.Value, targetValue; g.OfBest {
+		c.TargetOf = targetBest
+	}
+	if strings.ContainsAny(text, "<>") {
+		c.Metric = g.Metric()
+	}
 	return nil
 }
 
@@ -362,7 +377,7 @@ func (c Config) YAML() []byte {
 			}
 			continue
 		}
-		if k.Name == "target" && c.Metric == "loss" && c.Target > 0 { // which sets metric too
+		if k.Name == "target" && (c.Metric == "loss" || c.TargetOf == targetBest) && c.Target > 0 { // which sets these too
 			_ = val.Encode(c.Goal().String())
 		} else if k.tag.Get("unit") == "bandwidth" && 0 < f.Float() && f.Float() < bareBandwidth { // Set wants its unit
 			_ = val.Encode(formatValue(f) + "B/s")
@@ -417,8 +432,8 @@ func ParseConfig(b []byte) (c Config, unknown map[string]string, err error) {
 		if k.tag.Get("unit") == "bandwidth" {
 			text = strings.TrimSuffix(text, "B/s")
 		}
-		if after, ok := strings.CutPrefix(text, "loss<="); ok && k.Name == "target" { // beside metric
-			text = after
+		if k.Name == "target" { // beside metric and target_of
+			text = strings.TrimSuffix(strings.TrimPrefix(text, "loss<="), targetBest)
 		}
 		if err := setValue(reflect.ValueOf(&c).Elem().Field(k.field), text); err != nil {
 			errs = append(errs, fmt.Errorf("key %q: %w", name, err))

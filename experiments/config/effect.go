@@ -36,16 +36,43 @@ func Observes(name string) bool {
 	return ok && k.Effect() == Observed
 }
 
-// Values of key until: a run ends with its last step, or at its target.
+// Values of key until: a run ends with its last step, at its target, or on a plateau.
 const (
-	UntilEnd    = "end"
-	UntilTarget = "target"
+	UntilEnd     = "end"
+	UntilTarget  = "target"
+	UntilPlateau = "plateau"
 )
 
-// Effect is what a key can change in this configuration: with until=target, the
-// keys that say where the run ends are chosen, too.
+// Plateau is how many evaluations in a row without a new best one end a run with
+// until=plateau.
+const Plateau = 5
+
+// IsSettled reports whether a run with these evaluations ends with the last of them: by
+// until=plateau.
+func (c Config) IsSettled(evals []train.Eval) bool {
+	if c.Until != UntilPlateau {
+		return false
+	}
+	goal, best := c.Goal(), 0
+	for i, e := range evals {
+		if v, of := goal.Of(e), goal.Of(evals[best]); goal.Loss && v < of || !goal.Loss && v > of {
+			best = i
+		}
+	}
+	return len(evals)-1-best >= Plateau
+}
+
+// Values of key target_of: target is a value, or a share of the best that runs reach.
+const (
+	targetValue = "value"
+	targetBest  = "best"
+)
+
+// Effect is what a key can change in this configuration: with until=target and
+// until=plateau, the keys that say where the run ends are chosen, too.
 func (c Config) Effect(k Key) Effect {
-	if c.Until == UntilTarget && (k.Name == "target" || k.Name == "metric" || k.Name == "eval_every") {
+	switch {
+	case c.Until == UntilTarget && k.Name == "target", c.Until != UntilEnd && (k.Name == "metric" || k.Name == "eval_every"):
 		return Trajectory
 	}
 	return k.Effect()
@@ -113,7 +140,7 @@ func (c Config) Trajectory() string {
 		switch k.Name {
 		case "network.per_host": // topologies add in the order of nodes
 			return !servers
-		case "target", "metric":
+		case "target", "target_of", "metric": // runs that these end are not Timeless
 			return false
 		}
 		return k.Effect() != Environment
@@ -127,7 +154,7 @@ func (c Config) Trajectory() string {
 func (c Config) Timeless() bool {
 	m, err := train.Modes.Parse(c.Mode)
 	p, err2 := staleness.Policies.Parse(c.Policy)
-	if err != nil || err2 != nil || c.Net != "sim" || c.Weightless || c.IsElastic() || c.Faults != "none" || c.Until == UntilTarget { // a target that ends it is known from what is learned
+	if err != nil || err2 != nil || c.Net != "sim" || c.Weightless || c.IsElastic() || c.Faults != "none" || c.Until != UntilEnd { // what ends it is known from what is learned
 		return false
 	}
 	return (&train.Job{Mode: m, Policy: p, Workers: c.Workers, Servers: c.Servers}).Timeless()

@@ -1,6 +1,7 @@
 package config
 
 import (
+	"errors"
 	"strings"
 	"testing"
 
@@ -40,5 +41,47 @@ func TestTargetOfALoss(t *testing.T) {
 	with.Target = 1.5
 	if with.Hash() != c.Hash() {
 		t.Error("another target is another run")
+	}
+}
+
+// A target may be a share of the best that the runs compared reach, of accuracy and of loss;
+// a plain one takes its place. No run ends at it.
+func TestTargetOfTheBest(t *testing.T) {
+	t.Parallel()
+	for text, want := range map[string]train.Goal{
+		"0.95best": {OfBest: true, Value: 0.95}, "accuracy>=0.9best": {OfBest: true, Value: 0.9}, "loss<=1.05best": {Loss: true, OfBest: true, Value: 1.05},
+	} {
+		c := mustRuns(t, "steps: 1\n", "target="+text)[0].Config
+		if c.Goal() != want {
+			t.Errorf("%s: %v", text, c.Goal())
+		}
+		if again, _, err := ParseConfig(c.YAML()); err != nil || again != c {
+			t.Errorf("%s read as a configuration: %v, %v", text, again.Goal(), err)
+		}
+		if again := mustRuns(t, string(c.YAML()))[0].Config; again != c {
+			t.Errorf("%s read as a recipe: %v", text, again.Goal())
+		}
+		if c.Hash() != mustRuns(t, "steps: 1\n")[0].Config.Hash() {
+			t.Errorf("%s makes another run", text)
+		}
+	}
+	if c := mustRuns(t, "steps: 1\ntarget: 0.95best\n", "target=0.9")[0].Config; c.Goal() != (train.Goal{Value: 0.9}) {
+		t.Errorf("a value over a share: %v", c.Goal())
+	}
+	if _, err := parse(t, "steps: 1\nmetric: loss\ntarget: 0.95best\n").Runs(nil, false); err == nil || !strings.Contains(err.Error(), "at least 1best") {
+		t.Errorf("less than the least loss: %v", err)
+	}
+	for text, want := range map[string]string{"1.5best": "at most 1best", "loss<=0.9best": "at least 1best", "best": "is no target", "-1best": "0 or more"} {
+		c := Default()
+		if err := c.Set("target", text); err == nil || !strings.Contains(err.Error(), want) {
+			t.Errorf("%s: %v; want %q", text, err, want)
+		}
+	}
+	c := Default()
+	if err := errors.Join(c.Set("target", "0.95best"), c.Set("until", "target"), c.Set("eval_every", "5")); err != nil {
+		t.Fatal(err)
+	}
+	if err := c.Resolve(); err == nil || !strings.Contains(err.Error(), "no run knows where it ends") {
+		t.Errorf("until=target: %v", err)
 	}
 }

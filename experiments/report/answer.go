@@ -10,13 +10,15 @@ import (
 	"github.com/gradlab/gradlab/experiments"
 	"github.com/gradlab/gradlab/experiments/progress"
 	"github.com/gradlab/gradlab/experiments/stats"
-	"github.com/gradlab/gradlab/sgd/train"
 )
 
 // Answer is what the task's runs say, in sentences, the most important first. The
 // last ones say what the virtual clock billed codecs at.
 func (t *Task) Answer() []string {
 	out := t.answer()
+	if p := t.pays(); p != "" { // behind the first sentence, which says what is soonest
+		out = slices.Insert(out, min(1, len(out)), p)
+	}
 	var results []*experiments.Result
 	for _, c := range t.Configs {
 		for _, trial := range c.Trials {
@@ -25,6 +27,12 @@ func (t *Task) Answer() []string {
 	}
 	if t.mixed {
 		out = append(out, "Some of these runs have metric=loss and others metric=accuracy: all are compared by accuracy; --target 'loss<=1.9' has them compared by loss.")
+	}
+	if n := t.clockNote(); n != "" {
+		out = append(out, n)
+	}
+	if t.share.OfBest && t.Target.Asked() {
+		out = append(out, fmt.Sprintf("The target, %s, is %s of the %s that a run reached.", t.Goal(), percent(t.share.Value), t.BestWord()))
 	}
 	for _, n := range experiments.CodecNotes(results) {
 		out = append(out, "In virtual time "+n+".")
@@ -46,25 +54,23 @@ func (t *Task) answer() []string {
 	}
 	var out []string
 	if t.Target.Asked() {
-		out = append(out, t.first(measure{"Soonest", "in", func(_ *Trial, e train.Eval) float64 { return e.Seconds },
-			func(c *Config) stats.Reach { return c.ToSeconds }, progress.Seconds}))
+		out = append(out, strings.TrimSpace(t.probable()+" "+t.first(seconds)))
 		if t.crossing() {
-			out = append(out, t.first(measure{"With the fewest bytes", "with", (*Trial).Crossing,
-				func(c *Config) stats.Reach { return c.ToBytes }, bytesText}))
+			out = append(out, t.first(crossed))
 		}
 		out = append(out, t.first(updates))
 	}
 	best := t.best()
-	s := fmt.Sprintf("%s at the end: %s, %s.", map[bool]string{true: "Least loss", false: "Most accurate"}[t.Target.Loss], best.Label, words(best.Score, t.score))
+	s := fmt.Sprintf("%s, at the best evaluation: %s, %s, and %s at the end.", map[bool]string{true: "Least loss", false: "Most accurate"}[t.Target.Loss], best.Label, words(best.Best, t.score), t.score(best.Score.Mean))
 	var same, worse, unknown, equal []string
 	for _, c := range t.choices() {
 		switch {
 		case c == best:
 		case c.Behind.Same:
 			equal = append(equal, c.Label)
-		case math.IsNaN(c.Behind.P):
+		case !t.keenest.tells(best, c):
 			unknown = append(unknown, c.Label)
-		case c.Behind.P < 0.05 && (c.Behind.Mean > 0) == t.Target.Loss: // on the seeds in common
+		case t.keenest.beats(best, c):
 			worse = append(worse, c.Label)
 		default:
 			same = append(same, c.Label)
@@ -81,19 +87,24 @@ func (t *Task) answer() []string {
 		s += " With one seed each, nothing says which differences would come again."
 	case len(same)+len(worse) == 0:
 	case len(same) == 0 && len(unknown) == 0:
-		s += " All others are behind it by more than the seeds explain (paired by seed, Holm, α = 0.05)."
+		s += " All others are behind it by more than the seeds explain " + test + "."
 	case len(same) == 0:
-		s += fmt.Sprintf(" %s %s behind it by more than the seeds explain (paired by seed, Holm, α = 0.05); of %s there are too few seeds.", list(worse), are(len(worse)), list(unknown))
+		s += fmt.Sprintf(" %s %s behind it by more than the seeds explain %s; of %s there are too few seeds.", list(worse), are(len(worse)), test, list(unknown))
 	case len(worse) == 0 && len(unknown) == 0:
-		s += " The seeds do not tell it from any other (paired by seed, Holm, α = 0.05)."
+		s += " The seeds do not tell it from any other " + test + "."
 	default:
-		s += fmt.Sprintf(" The seeds do not tell it from %s (paired by seed, Holm, α = 0.05).", list(same))
+		s += fmt.Sprintf(" The seeds do not tell it from %s %s.", list(same), test)
 	}
-	out = append(out, s, t.onFront(t.Metric()+", time and bytes"))
+	out = append(out, s, t.onFront())
 	if !t.Target.Asked() {
-		out = append(out, fmt.Sprintf("Which is soonest depends on the %s wanted, and these runs agree on none: --target %s asks for one.", t.Metric(), map[bool]string{true: "'loss<=1.9'", false: "0.9"}[t.Target.Loss]))
+		how := "0.9 asks for one, --target 0.95best for 95 % of the best"
+		if t.Target.Loss {
+			how = "'loss<=1.9' asks for one, --target 'loss<=1.05best' for 105 % of the least"
+		}
+		out = append(out, fmt.Sprintf("Which is soonest depends on the %s wanted, and these runs agree on none: --target %s.", t.Metric(), how))
 	}
-	return slices.DeleteFunc(slices.Compact(append(out, t.asides()...)), func(s string) bool { return s == "" }) // that nobody reaches the target is said once
+	said := slices.DeleteFunc(append(out, t.asides()...), func(s string) bool { return s == "" })
+	return slices.Compact(said) // that no configuration reaches the target is said once
 }
 
 // asides are about configurations that are no choice.
@@ -108,7 +119,7 @@ func (t *Task) asides() (out []string) {
 		if !c.Alone || c.AtChance {
 			continue
 		}
-		s := fmt.Sprintf("To measure against: one worker alone, %s, which sends nothing, ", c.Label)
+		s := fmt.Sprintf("To measure against: %s, which sends nothing, ", c.alone())
 		if m := c.ToSeconds.Median; t.Target.Asked() && !math.IsInf(m, 1) && !math.IsNaN(m) {
 			s += fmt.Sprintf("takes %s to %s and ", progress.Seconds(m), t.Goal())
 		}
@@ -120,9 +131,26 @@ func (t *Task) asides() (out []string) {
 	return out
 }
 
-// onFront words who is on the Pareto front.
-func (t *Task) onFront(of string) string {
+// Asked names what choices compete in.
+func (t *Task) Asked() string {
+	time, bytes := "time", "bytes"
+	if t.Target.Asked() {
+		time, bytes = "time to "+t.Goal(), "bytes to "+t.Goal()
+	}
+	what := []string{time}
+	if t.crossing() {
+		what = append(what, bytes)
+	}
+	if t.Learned() {
+		what = append(what, t.BestWord())
+	}
+	return list(what)
+}
+
+// onFront words which configurations are on the Pareto front.
+func (t *Task) onFront() string {
 	front, choices := t.front(), t.choices()
+	of := t.Asked()
 	if len(front) == len(choices) {
 		if len(front) == 1 {
 			return ""
@@ -133,7 +161,7 @@ func (t *Task) onFront(of string) string {
 	for _, c := range front {
 		names = append(names, c.Label)
 	}
-	return fmt.Sprintf("On the Pareto front of %s%s %s %d of %d: %s.", of, tolerance, are(len(front)), len(front), len(choices), list(names))
+	return fmt.Sprintf("On the Pareto front of %s %s %d of %d: %s.", of, are(len(front)), len(front), len(choices), list(names))
 }
 
 // cheapest words the answer where nothing was learned.
@@ -152,11 +180,11 @@ func (t *Task) cheapest() []string {
 		out = append(out, least("Fewest bytes", func(c *Config) float64 { return c.Bytes.Mean }, bytesText))
 	}
 	if len(t.choices()) > 1 {
-		out = append(out, t.onFront("time and bytes"))
+		out = append(out, t.onFront())
 	}
 	for _, c := range t.Configs {
 		if c.Alone {
-			out = append(out, fmt.Sprintf("To measure against: one worker alone, %s, which sends nothing, takes %s.", c.Label, progress.Seconds(c.Seconds.Mean)))
+			out = append(out, fmt.Sprintf("To measure against: %s, which sends nothing, takes %s.", c.alone(), progress.Seconds(c.Seconds.Mean)))
 		}
 	}
 	return out

@@ -49,7 +49,7 @@ func (t *Task) shown() ([]*Config, []string) {
 type Effect struct {
 	Key, Value string
 	N          int     // configurations
-	Mean, Best float64 // accuracy, or loss; of runs without weights seconds
+	Mean, Best float64 // best accuracy, or least loss; of runs without weights seconds
 	Reached    int     // configurations that reach the target in the median
 	Share      float64 // where the mean lies between the least and the most of all effects
 }
@@ -70,7 +70,7 @@ type HeatMap struct {
 // measured is what effects are of.
 func (t *Task) measured(c *Config) float64 {
 	if t.Learned() {
-		return c.Score.Mean
+		return c.Best.Mean
 	}
 	return c.Seconds.Mean
 }

@@ -75,7 +75,7 @@ func TestManyConfigurations(t *testing.T) {
 			}
 		}
 	}
-	if names != "codec workers virtual time bytes accuracy " || len(p.Lines) != 24 || len(p.Axes[1].Ticks) != 8 || p.Axes[1].Ticks[0].Text != "1" {
+	if names != "codec workers virtual time bytes best accuracy " || len(p.Lines) != 24 || len(p.Axes[1].Ticks) != 8 || p.Axes[1].Ticks[0].Text != "1" {
 		t.Errorf("axes %s of %d lines, %+v", names, len(p.Lines), p.Axes[1])
 	}
 	best := p.Lines[len(p.Lines)-1] // the best of codec bf16: it ends at the top of the last axis

@@ -68,7 +68,7 @@ func TestOneFrontATableAndAFamilyForEachNetwork(t *testing.T) {
 func TestWhatIsNoChoice(t *testing.T) {
 	t.Parallel()
 	runs := seeded("raw", 0.9, keep)
-	runs = append(runs, seeded("bf16", 0.89, func(r *store.Run) { r.Result.BytesUp, r.Result.BytesDown = r.Result.BytesUp/2, r.Result.BytesDown/2 })...)
+	runs = append(runs, seeded("bf16", 0.9, func(r *store.Run) { r.Result.BytesUp, r.Result.BytesDown = r.Result.BytesUp/2, r.Result.BytesDown/2 })...)
 	runs = append(runs, seeded("sign", 0.11, func(r *store.Run) { r.Result.VirtualSeconds, r.Result.BytesUp = 1e-6, 1 })...)
 	runs = append(runs, seeded("raw", 0.95, func(r *store.Run) {
 		r.Config.Workers, r.Config.Mode = 1, "reduce"
@@ -76,7 +76,7 @@ func TestWhatIsNoChoice(t *testing.T) {
 	})...)
 	task := mustNew(t, runs).Tasks[0]
 	for _, c := range task.Configs {
-		want := map[string]string{"codec=raw": "true false false", "codec=bf16": "true false false", "codec=sign": "false true false", "codec=raw mode=reduce workers=1": "false false true"}[c.Label]
+		want := map[string]string{"raw": "true false false", "bf16": "true false false", "sign": "false true false", "one worker alone": "false false true"}[c.Label]
 		if got := fmt.Sprint(c.Front, c.AtChance, c.Alone); got != want {
 			t.Errorf("%s: on the front, at chance, alone: %s, want %s", c.Label, got, want)
 		}
@@ -87,24 +87,24 @@ func TestWhatIsNoChoice(t *testing.T) {
 			c.ToSeconds.Median /= 2
 		}
 	}
-	if s := task.Answer()[0]; !strings.Contains(s, "; one worker alone is sooner than all of them, in ") {
+	if s := task.Answer()[1]; !strings.Contains(s, "istribution pays") || !strings.Contains(s, "one worker alone takes ") {
 		t.Error(s)
 	}
-	if strings.Contains(strings.Split(answer, "\n")[0], "workers=1") {
+	if strings.Contains(strings.Split(answer, "\n")[0], "one worker") {
 		t.Errorf("one worker alone is the answer: %s", answer)
 	}
-	for _, want := range []string{"Most accurate at the end: ", "To measure against: one worker alone, ", "No better than always answering the same (10 %, up to 11.86 % by luck), and so no choice: codec=sign"} {
+	for _, want := range []string{"Most accurate, at the best evaluation: ", "To measure against: one worker alone, ", "No better than always answering the same (10 %, up to 11.86 % by luck), and so no choice: sign"} {
 		if !strings.Contains(answer, want) {
 			t.Errorf("no %q in\n%s", want, answer)
 		}
 	}
-	if strings.Contains(answer, "Most accurate at the end: mode=reduce") || strings.Contains(answer, "Most accurate at the end: workers=1") {
+	if strings.Contains(answer, "Most accurate, at the best evaluation: one worker") {
 		t.Error(answer)
 	}
 	lines := 0
 	for _, s := range task.Sections[0].Panels {
 		for _, x := range s.Series {
-			if strings.HasSuffix(x.Name, ", one worker alone") {
+			if strings.HasSuffix(x.Name, "one worker alone") {
 				lines++
 				if len(x.X) != 2 || x.Y[0] != x.Y[1] || x.Marks {
 					t.Errorf("%+v is no line", x)
@@ -177,5 +177,32 @@ func TestTargetOfTheReport(t *testing.T) {
 	}
 	if b, err := os.ReadFile(filepath.Join(dir, "curves.svg")); err != nil || !strings.Contains(string(b), "target 5 %") {
 		t.Error("the target is not in the figures", err)
+	}
+}
+
+// Whether several workers are sooner than one alone is said by the seeds that there are,
+// with the speed-up of each configuration over it.
+func TestWhetherDistributionPays(t *testing.T) {
+	t.Parallel()
+	for want, took := range map[string][]float64{"Distribution pays at": {3, 3.1, 3.05}, "Distribution does not pay at": {0.3, 0.31, 0.3}, "That distribution pays at": {0.9, 1.2, 1}} {
+		runs := seeded("raw", 0.9, func(r *store.Run) {
+			r.Config.Weightless, r.Config.Target = true, 0
+			r.Result.VirtualSeconds = 1 + 0.01*float64(r.Config.Seed)
+		})
+		runs = append(runs, seeded("raw", 0.9, func(r *store.Run) {
+			r.Config.Workers, r.Config.Mode, r.Config.Weightless = 1, "reduce", true
+			r.Result.BytesUp, r.Result.BytesDown, r.Result.VirtualSeconds = 0, 0, took[r.Config.Seed-1]
+		})...)
+		report := mustNew(t, runs)
+		task := report.Tasks[0]
+		if s := strings.Join(task.Answer(), " "); !strings.Contains(s, want) || !strings.Contains(s, "network.bandwidth=1Gbps") {
+			t.Errorf("no %q in %s", want, s)
+		}
+		if up := task.SpeedUp(task.Configs[0]); up < 0.25 || up > 3.1 || task.SpeedUp(task.Configs[1]) != 1 {
+			t.Errorf("a speed-up of %v and %v", up, task.SpeedUp(task.Configs[1]))
+		}
+		if page := html(t, report); !strings.Contains(page, ">speed-up</th>") {
+			t.Error("the page has no speed-ups")
+		}
 	}
 }

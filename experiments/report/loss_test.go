@@ -18,8 +18,9 @@ func TestByLoss(t *testing.T) {
 		for codec, loss := range map[string]float64{"raw": 0.5, "bf16": 0.7, "sign": 1.2} {
 			r := trial(codec, seed, store.Done, 0.9-loss/10)
 			r.Config.Metric, r.Config.Target, r.Result.Loss = "loss", 0, loss+bit
+			r.Result.BestLoss = r.Result.Loss
 			if codec == "sign" { // the most accurate one has the largest loss
-				r.Result.Accuracy = 0.99
+				r.Result.Accuracy, r.Result.BestAccuracy = 0.99, 0.99
 			}
 			runs = append(runs, r)
 		}
@@ -27,12 +28,12 @@ func TestByLoss(t *testing.T) {
 	report := mustNew(t, runs)
 	task := report.Tasks[0]
 	answer := strings.Join(task.Answer(), " ")
-	for _, want := range []string{"Least loss at the end: codec=raw", "Pareto front of loss, time and bytes", "--target 'loss<=1.9' asks for one", "0.501"} {
+	for _, want := range []string{"Least loss, at the best evaluation: codec=raw", "Pareto front of time, bytes and least loss", "--target 'loss<=1.9' asks for one", "0.501"} {
 		if !strings.Contains(answer, strings.ReplaceAll(want, "codec=raw", task.best().Label)) {
 			t.Errorf("no %q in %s", want, answer)
 		}
 	}
-	if task.best().Score.Max > 0.51 || task.Configs[0] != task.best() || task.Metric() != "loss" {
+	if task.best().Best.Max > 0.51 || task.Configs[0] != task.best() || task.Metric() != "loss" {
 		t.Errorf("best is %s, of %v", task.best().Label, task.best().Score)
 	}
 	for _, c := range task.Configs {
@@ -41,7 +42,7 @@ func TestByLoss(t *testing.T) {
 		}
 	}
 	page := html(t, report)
-	for _, want := range []string{">loss</th>", "behind the best</th>", "loss over updates", "test loss at the end"} {
+	for _, want := range []string{">last loss</th>", "behind the best</th>", "loss over updates", "best test loss"} {
 		if !strings.Contains(page, want) {
 			t.Errorf("no %s on the page", want)
 		}

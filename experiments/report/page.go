@@ -40,7 +40,16 @@ var page = template.Must(template.New("page").Funcs(template.FuncMap{
 	"toUpdates": func(r stats.Reach) string {
 		return reached(r, func(x float64) string { return fmt.Sprintf("%.0f", x) })
 	},
-	"times":    times,
+	"times": times,
+	"lies": func(c *Config) string {
+		return orNever(c.Low) + " to " + orNever(c.High)
+	},
+	"speedUp": func(x float64) string {
+		if math.IsNaN(x) {
+			return ""
+		}
+		return store.SpeedUp(x) + "×"
+	},
 	"sortable": sortable,
 	"toFloat":  func(n uint64) float64 { return float64(n) },
 	"chance":   chance,
@@ -182,20 +191,33 @@ func chance(p float64) string {
 	return fmt.Sprintf("%.3f", p)
 }
 
-// Points words a difference of scores; of accuracies in points of a percent.
-func (t *Task) Points(d stats.Difference) string {
+// Points words how far a configuration's best score is from the best of the others, with
+// simultaneous limits; of accuracies in points of a percent.
+func (t *Task) Points(d Behind) string {
 	if d.N == 0 || math.IsNaN(d.Mean) {
 		return ""
 	}
-	unit, word := 100.0, "%.2f"
+	unit, word, sign := 100.0, "%+.2f", 1.0
 	if t.Target.Loss {
-		unit, word = 1, "%.3g"
+		unit, word, sign = 1, "%+.3g", -1
 	}
-	s := strings.Replace(fmt.Sprintf("%+"+word[1:], unit*d.Mean), "-", "−", 1)
-	if d.N > 2 {
-		s += fmt.Sprintf(" ± "+word, unit*d.Half)
+	text := func(x float64) string {
+		return strings.Replace(fmt.Sprintf(word, sign*unit*x), "-", "−", 1)
 	}
-	return s
+	number := func(x float64) string {
+		if x == 0 {
+			return "0"
+		}
+		return text(x)
+	}
+	if math.IsNaN(d.Low) || d.Low == d.High {
+		return number(d.Mean)
+	}
+	low, high := d.Low, d.High
+	if t.Target.Loss {
+		low, high = high, low
+	}
+	return fmt.Sprintf("%s (%s to %s)", number(d.Mean), number(low), number(high))
 }
 
 // Share words a score with its interval.

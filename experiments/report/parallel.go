@@ -116,7 +116,7 @@ func (t *Task) ParallelCoordinates() *Parallel {
 		measured("bytes", func(c *Config) float64 { return c.Bytes.Mean }, bytesText, true)
 	}
 	if t.Learned() {
-		measured(t.Metric(), func(c *Config) float64 { return c.Score.Mean }, t.score, false)
+		measured(t.BestWord(), func(c *Config) float64 { return c.Best.Mean }, t.score, false)
 	}
 	p.Width = 2*parallelSide + float64(len(p.Axes)-1)*parallelApart
 	for _, c := range configs {

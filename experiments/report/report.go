@@ -75,31 +75,42 @@ func New(runs []*store.Run, target train.Goal) (*Report, error) {
 	return r, nil
 }
 
-// Lie asks of the first run of every configuration on the virtual cluster where its time
-// lies on a real one, 90 %, in seconds; ok is false where that is not known. Seeds are
-// taken to be alike. most limits how many configurations there may be for any to be asked
-// about: each takes time.
-func (r *Report) Lie(most int, where func(*store.Run) (low, high float64, ok bool, err error)) error {
-	var all []*Config
+// Draws are the times of a run on real clusters as they may be, draw by draw; From names
+// what was drawn.
+type Draws struct {
+	Seconds []float64
+	From    string
+}
+
+// Lie asks of the first run of every configuration on the virtual cluster for its times on
+// real ones; nil where they are not known. Draw by draw these are of the same cluster for
+// all configurations of a task, and seeds are taken to be alike. Where all configurations
+// that compete are known, times of the task are then those of the draws: figures, table and
+// answers have the median and its interval. most limits how many configurations there may be
+// for any to be asked about: each takes time.
+func (r *Report) Lie(most int, where func(*store.Run) (*Draws, error)) error {
+	n := 0
 	for _, t := range r.Tasks {
-		for _, c := range t.Configs {
-			if c.Trials[0].Config.Net == "sim" {
-				all = append(all, c)
-			}
-		}
+		n += len(t.Configs)
 	}
-	if len(all) > most {
+	if n > most {
 		return nil
 	}
-	for _, c := range all {
-		low, high, ok, err := where(c.Trials[0].Run)
-		if err != nil {
-			return err
+	for _, t := range r.Tasks {
+		if !t.Virtual {
+			continue
 		}
-		if ok {
-			of := c.Seconds.Mean / c.Trials[0].Result.VirtualSeconds
-			c.Low, c.High = of*low, of*high
+		drawn := map[*Config]*Draws{}
+		for _, c := range t.Configs {
+			d, err := where(c.Trials[0].Run)
+			if err != nil {
+				return err
+			}
+			if d != nil && len(d.Seconds) > 0 {
+				drawn[c] = d
+			}
 		}
+		t.onClusters(drawn)
 	}
 	return nil
 }

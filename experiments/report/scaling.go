@@ -23,7 +23,7 @@ func (c *Config) workers() int { return c.Trials[0].Config.Workers }
 func (c *Config) throughput() float64 {
 	var v []float64
 	for _, t := range c.Trials {
-		if s := t.Seconds(); s > 0 {
+		if s := t.Seconds() * t.stretched(); s > 0 {
 			v = append(v, float64(t.Result.Samples)/s)
 		}
 	}

@@ -9,6 +9,7 @@ import (
 	"github.com/gradlab/gradlab/comm"
 	"github.com/gradlab/gradlab/experiments/figure"
 	"github.com/gradlab/gradlab/experiments/stats"
+	"github.com/gradlab/gradlab/experiments/store"
 	"github.com/gradlab/gradlab/sgd/train"
 )
 
@@ -17,13 +18,19 @@ import (
 const many = 10
 
 func (t *Task) pareto() Section {
-	accuracy, of := t.axis(" at the end"), t.Metric()
-	seconds := figure.Axis{Label: t.Clock(), Log: true, Unit: figure.Seconds}
-	bytes := figure.Axis{Label: "bytes over the network", Log: true, Unit: figure.Bytes}
-	s := Section{Name: "pareto", Title: strings.ToUpper(of[:1]) + of[1:] + ", time and bytes",
-		Text: "Each mark is a configuration at its end, the mean over its seeds; bars are 95 % intervals of the mean (Student's t; for two seeds their range). Grey ones are dominated (another is at least as good in all three and better in one; less than 1 % of time or bytes counts as level) or at chance level; a grey line is one worker alone, which sends nothing."}
-	sa := figure.Figure{Title: of + " and time", X: seconds, Y: accuracy}
-	ba := figure.Figure{Title: of + " and bytes", X: bytes, Y: accuracy}
+	best, accuracy := t.BestWord(), t.axis("best ")
+	time, volume := t.Clock(), "bytes over the network"
+	text := "Each mark is a configuration, the mean over its seeds; bars are 95 % intervals of the mean (Student's t; for two seeds their range). "
+	if t.toReach() {
+		time, volume = time+" to "+t.Goal(), "bytes to "+t.Goal()
+		text = "Each mark is a configuration: the median of its seeds on the way to the target, and the mean of their best evaluations, with its 95 % interval (Student's t; for two seeds their range). "
+	}
+	seconds := figure.Axis{Label: time, Log: true, Unit: figure.Seconds}
+	bytes := figure.Axis{Label: volume, Log: true, Unit: figure.Bytes}
+	s := Section{Name: "pareto", Title: strings.ToUpper(t.Asked()[:1]) + t.Asked()[1:],
+		Text: text + "Grey ones are dominated: another is better in one of these by more than can be explained, and not worse in the others. At chance level they are grey too. A grey line is one worker alone, which sends nothing."}
+	sa := figure.Figure{Title: best + " and time", X: seconds, Y: accuracy}
+	ba := figure.Figure{Title: best + " and bytes", X: bytes, Y: accuracy}
 	bs := figure.Figure{Title: "time and bytes", X: bytes, Y: seconds}
 	drawn := slices.Clone(t.Configs)
 	if len(drawn) > many { // those of the front over the others
@@ -36,6 +43,7 @@ func (t *Task) pareto() Section {
 			return 1
 		})
 	}
+	var never []string
 	for _, c := range drawn {
 		if c.Alone {
 			continue
@@ -50,19 +58,36 @@ func (t *Task) pareto() Section {
 			}
 			return m
 		}
-		a, sec, b := c.Score, c.Seconds, c.Bytes
-		lo, hi := band(a, 0, t.most())
-		slo, shi := band(sec, 0, math.Inf(1))
-		sa.Series = append(sa.Series, mark(sec.Mean, a.Mean, lo, hi))
-		ba.Series = append(ba.Series, mark(b.Mean, a.Mean, lo, hi))
-		bs.Series = append(bs.Series, mark(b.Mean, sec.Mean, slo, shi))
+		lo, hi := band(c.Best, 0, t.most())
+		sec, b := c.Seconds.Mean, c.Bytes.Mean
+		slo, shi := band(c.Seconds, 0, math.Inf(1))
+		if t.toReach() {
+			if sec, b = c.ToSeconds.Median, c.ToBytes.Median; !finite(sec) {
+				never = append(never, c.Label)
+				continue
+			}
+			if slo, shi = c.ToSeconds.Min, c.ToSeconds.Max; c.High > 0 {
+				slo, shi = c.Low, c.High
+			}
+			if !finite(shi) {
+				slo, shi = sec, sec
+			}
+		}
+		sa.Series = append(sa.Series, mark(sec, c.Best.Mean, lo, hi))
+		ba.Series = append(ba.Series, mark(b, c.Best.Mean, lo, hi))
+		bs.Series = append(bs.Series, mark(b, sec, slo, shi))
 	}
 	for _, c := range t.Configs {
 		if c.Alone {
-			sa.Series = append(sa.Series, across(sa, c.Label, c.Score.Mean))
-			ba.Series = append(ba.Series, across(ba, c.Label, c.Score.Mean))
-			bs.Series = append(bs.Series, across(bs, c.Label, c.Seconds.Mean))
+			sa.Series = append(sa.Series, across(sa, c.Label, c.Best.Mean))
+			ba.Series = append(ba.Series, across(ba, c.Label, c.Best.Mean))
+			if at := c.time(t); finite(at) {
+				bs.Series = append(bs.Series, across(bs, c.Label, at))
+			}
 		}
+	}
+	if len(never) > 0 {
+		s.Notes = append(s.Notes, fmt.Sprintf("Not in these figures, as most of their runs do not reach %s: %s", t.Goal(), list(never)))
 	}
 	if t.Learned() {
 		s.Panels = append(s.Panels, sa)
@@ -75,6 +100,22 @@ func (t *Task) pareto() Section {
 	}
 	return s
 }
+
+// toReach reports whether a choice reaches the target in most of its runs.
+func (t *Task) toReach() bool {
+	return t.Target.Asked() && slices.ContainsFunc(t.choices(), func(c *Config) bool { return finite(c.ToSeconds.Median) })
+}
+
+// time is a configuration's time to the target, where some choice gets there, or that of
+// its whole run.
+func (c *Config) time(t *Task) float64 {
+	if t.toReach() {
+		return c.ToSeconds.Median
+	}
+	return c.Seconds.Mean
+}
+
+func finite(x float64) bool { return !math.IsNaN(x) && !math.IsInf(x, 0) }
 
 // most is the largest score that there can be.
 func (t *Task) most() float64 {
@@ -93,7 +134,10 @@ func across(f figure.Figure, label string, y float64) figure.Series {
 			lo, hi = min(lo, x), max(hi, x)
 		}
 	}
-	return figure.Series{Name: label + ", one worker alone", X: []float64{lo, hi}, Y: []float64{y, y}, Faded: true}
+	if label != store.Alone {
+		label += ", " + store.Alone
+	}
+	return figure.Series{Name: label, X: []float64{lo, hi}, Y: []float64{y, y}, Faded: true}
 }
 
 // crossing is true if anything crossed a network.
@@ -140,7 +184,7 @@ func (t *Task) curves() Section {
 		s.Panels = append(s.Panels, f)
 	}
 	evals(of+" over updates", figure.Axis{Label: "updates"}, func(_ *Trial, e train.Eval) float64 { return float64(e.Step) })
-	evals(of+" over time", figure.Axis{Label: t.Clock(), Log: true, Unit: figure.Seconds}, func(_ *Trial, e train.Eval) float64 { return e.Seconds })
+	evals(of+" over time", figure.Axis{Label: t.Clock(), Log: true, Unit: figure.Seconds}, func(t *Trial, e train.Eval) float64 { return t.stretched() * e.Seconds })
 	if t.crossing() {
 		evals(of+" over bytes", figure.Axis{Label: "bytes over the network", Log: true, Unit: figure.Bytes}, (*Trial).Crossing)
 	}
@@ -363,7 +407,7 @@ func (t *Task) traffic() Section {
 func (t *Task) time() Section {
 	s := Section{Name: "time", Title: "Where the time goes",
 		Text: "Of a worker's step, the mean over workers and seeds: computing the gradient; encoding and decoding; on the wire, blocked while bytes moved; waiting, blocked for somebody who had not sent yet; and the rest, such as adding up and applying. What goes on beside something else counts where the worker stood still. The virtual network knows wire and waiting apart; between processes only the part of a long frame's way that its receiver sees, and what a send was held up, counts as wire. On the virtual clock coding takes what device.codec says."}
-	f, ok := t.bars("time of a step", figure.Axis{Label: t.Clock() + " of a step", Unit: figure.Seconds}, []string{"compute", "encode", "decode", "wire", "wait", "rest"}, func(tr *Trial) []float64 {
+	f, ok := t.bars("time of a step", figure.Axis{Label: map[bool]string{true: "virtual", false: "wall"}[t.Virtual] + " time of a step", Unit: figure.Seconds}, []string{"compute", "encode", "decode", "wire", "wait", "rest"}, func(tr *Trial) []float64 {
 		sums := make([]float64, 6)
 		n := 0.0
 		for _, r := range tr.Ranks {

@@ -6,7 +6,9 @@ import (
 	"math"
 	"slices"
 
+	"github.com/gradlab/gradlab/experiments/progress"
 	"github.com/gradlab/gradlab/experiments/stats"
+	"github.com/gradlab/gradlab/experiments/store"
 	"github.com/gradlab/gradlab/sgd/train"
 )
 
@@ -17,6 +19,12 @@ type measure struct {
 	reach            func(*Config) stats.Reach
 	word             func(float64) string
 }
+
+// seconds and crossed are the time and the bytes on the way.
+var (
+	seconds = measure{"Soonest", "in", func(t *Trial, e train.Eval) float64 { return t.stretched() * e.Seconds }, func(c *Config) stats.Reach { return c.ToSeconds }, progress.Seconds}
+	crossed = measure{"With the fewest bytes", "with", (*Trial).Crossing, func(c *Config) stats.Reach { return c.ToBytes }, bytesText}
+)
 
 // updates are what is gone through whatever a step costs.
 var updates = measure{"Fewest updates", "after", func(_ *Trial, e train.Eval) float64 { return float64(e.Step) },
@@ -36,60 +44,6 @@ func (t *Task) way(of *Trial, m measure) (w way) {
 	return w
 }
 
-// standing says of a configuration whether the leader's lead over it was tested.
-type standing int
-
-const (
-	untold standing = iota // the seeds do not tell them apart, or there are too few
-	level                  // nearer than evaluations are to each other
-	later                  // later by more than seeds explain
-)
-
-// ways are those of a configuration's trials, by seed, and how far apart evaluations are where the
-// target was reached, in the median.
-func (t *Task) ways(c *Config, m measure) (at map[uint64]float64, step float64) {
-	at = map[uint64]float64{}
-	var steps []float64
-	for _, trial := range c.Trials {
-		w := t.way(trial, m)
-		at[trial.Config.Seed] = w.at
-		steps = append(steps, w.at-w.before)
-	}
-	return at, stats.Median(steps)
-}
-
-// rivals compares every choice with a leader on the way to the target, as one family of
-// tests (see stats.Compare, stats.Holm), but for those that are within an evaluation of
-// it: of at most so much. A leader of which a trial never got there leads nobody for
-// certain.
-func (t *Task) rivals(lead *Config, m measure) (stands map[*Config]standing, within float64) {
-	stands = map[*Config]standing{}
-	first, own := t.ways(lead, m)
-	var tested []*Config
-	var p []float64
-	for _, c := range t.choices() {
-		if c == lead {
-			continue
-		}
-		at, step := t.ways(c, m)
-		if step = max(step, own); math.Abs(m.reach(c).Median-m.reach(lead).Median) <= step {
-			stands[c], within = level, max(within, step)
-			continue
-		}
-		d, _ := stats.Compare(first, at)
-		if d.Mean <= 0 || m.reach(lead).Reached < m.reach(lead).N {
-			d.P = 1
-		}
-		tested, p = append(tested, c), append(p, d.P)
-	}
-	for i, p := range stats.Holm(p) {
-		if p < 0.05 {
-			stands[tested[i]] = later
-		}
-	}
-	return stands, within
-}
-
 // few is a list that is no longer than the sentence it is in.
 func few(names []string) string {
 	if n := len(names); n > 3 {
@@ -97,6 +51,9 @@ func few(names []string) string {
 	}
 	return list(names)
 }
+
+// test names the test that sentences rest on.
+const test = "(multiple comparison with the best, α = 0.05)"
 
 // first words which configuration reaches the target first, by how much, and from which
 // others that was told.
@@ -106,18 +63,29 @@ func (t *Task) first(m measure) string {
 	target := t.Goal()
 	a := m.reach(cs[0])
 	if math.IsInf(a.Median, 1) || math.IsNaN(a.Median) {
-		return fmt.Sprintf("No configuration reaches %s in most of its runs.", target)
+		return t.unreached()
 	}
 	if len(cs) == 1 {
-		return fmt.Sprintf("%s reaches %s %s %s%s.", cs[0].Label, target, m.preposition, m.word(a.Median), t.sooner(a, m))
+		return fmt.Sprintf("%s reaches %s %s %s.", cs[0].Label, target, m.preposition, m.word(a.Median))
 	}
-	stands, within := t.rivals(cs[0], m)
-	of := map[standing][]string{}
+	contest := t.toTarget(m, cs)
+	if m.how == seconds.how {
+		contest.draws = t.before
+	}
+	var later, level, untold []string
+	within := 0.0
 	for _, c := range cs[1:] {
-		of[stands[c]] = append(of[stands[c]], c.Label)
+		switch {
+		case contest.level(cs[0], c):
+			level, within = append(level, c.Label), max(within, t.evaluated(cs[0], m), t.evaluated(c, m))
+		case contest.beats(cs[0], c):
+			later = append(later, c.Label)
+		default:
+			untold = append(untold, c.Label)
+		}
 	}
 	s := m.how + " at " + target
-	if len(of[later]) < len(cs)-1 {
+	if len(later) < len(cs)-1 {
 		if a.N > 1 {
 			s += fmt.Sprintf(", in the median of %d seeds", a.N)
 		} else {
@@ -125,7 +93,7 @@ func (t *Task) first(m measure) string {
 		}
 	}
 	s += fmt.Sprintf(": %s, %s %s", cs[0].Label, m.preposition, m.word(a.Median))
-	if a.N > 1 && len(of[later]) == len(cs)-1 {
+	if a.N > 1 && len(later) == len(cs)-1 {
 		s += fmt.Sprintf(" (median of %d seeds)", a.N)
 	}
 	next := m.reach(cs[1])
@@ -140,29 +108,134 @@ func (t *Task) first(m measure) string {
 			s += fmt.Sprintf(", %.1f times", ratio)
 		}
 	}
-	s += t.sooner(a, m) + "."
-	const test = "(paired by seed, Holm, α = 0.05)"
-	if n := len(of[level]); n > 0 {
-		s += fmt.Sprintf(" Level with it, within one evaluation (%s): %s.", m.word(within), few(of[level]))
+	s += "."
+	if n := len(level); n > 0 {
+		s += fmt.Sprintf(" Level with it, within one evaluation (%s): %s.", m.word(within), few(level))
 	}
 	switch {
-	case len(of[later]) == len(cs)-1 && len(cs) == 2:
+	case len(later) == len(cs)-1 && len(cs) == 2:
 		s += " That is more than the seeds explain " + test + "."
-	case len(of[later]) == len(cs)-1:
+	case len(later) == len(cs)-1:
 		s += " Its lead over each of the others is more than the seeds explain " + test + "."
-	case len(of[untold]) > 0 && a.N > 1:
-		s += fmt.Sprintf(" The seeds do not tell it from %s %s.", list(of[untold]), test)
+	case len(untold) > 0 && a.N > 1:
+		s += fmt.Sprintf(" The seeds do not tell it from %s %s.", list(untold), test)
 	}
 	return s
 }
 
-// sooner warns where one worker alone is sooner than all who work together. In
-// bytes, of which it sends none, it is no news.
-func (t *Task) sooner(than stats.Reach, m measure) string {
-	for _, c := range t.Configs {
-		if at := m.reach(c).Median; c.Alone && at > 0 && at < than.Median {
-			return fmt.Sprintf("; one worker alone is sooner than all of them, in %s", m.word(at))
+// unreached says that no choice reaches the target, what the best of them came to, and
+// what to type for a target that is reached.
+func (t *Task) unreached() string {
+	value, label := math.NaN(), ""
+	for _, c := range t.choices() {
+		v := c.Best.Max
+		if t.Target.Loss {
+			v = c.Best.Min
+		}
+		if !(t.Target.Loss && v >= value || !t.Target.Loss && v <= value) {
+			value, label = v, c.Label
 		}
 	}
-	return ""
+	less := train.Goal{Loss: t.Target.Loss, OfBest: true, Value: 0.95}
+	if less.Loss {
+		less.Value = 1.05
+	}
+	text := less.String()
+	if less.Loss { // "<" is the shell's
+		text = "'" + text + "'"
+	}
+	return fmt.Sprintf("No configuration reaches %s in most of its runs: the %s of an evaluation is %s, of %s. --target %s asks for %s of that.",
+		t.Goal(), t.BestWord(), t.score(value), label, text, percent(less.Value))
+}
+
+// baseline is one worker alone, the soonest if there are several; nil: there is none.
+func (t *Task) baseline() (alone *Config) {
+	for _, c := range t.Configs {
+		if c.Alone && !c.AtChance && (alone == nil || c.time(t) < alone.time(t)) {
+			alone = c
+		}
+	}
+	return alone
+}
+
+// SpeedUp is how many times as soon a configuration is at the target as one worker alone,
+// or at its end where nothing is to be reached; NaN where that is not known.
+func (t *Task) SpeedUp(c *Config) float64 {
+	alone := t.baseline()
+	if alone == nil || !finite(c.time(t)) || !finite(alone.time(t)) || c.time(t) == 0 {
+		return math.NaN()
+	}
+	return alone.time(t) / c.time(t)
+}
+
+// pays words whether any configuration of several workers is sooner than one worker alone;
+// "" where that is not known.
+func (t *Task) pays() string {
+	alone := t.baseline()
+	if alone == nil || len(t.choices()) == 0 {
+		return ""
+	}
+	where := ""
+	if t.Virtual {
+		where = " at network.bandwidth=" + t.Configs[0].Runs[0].Config.Show("network.bandwidth")
+	}
+	first := slices.MinFunc(t.choices(), func(a, b *Config) int { return cmp.Compare(a.time(t), b.time(t)) })
+	x, y := first.time(t), alone.time(t)
+	if !finite(x) && !finite(y) {
+		return ""
+	}
+	what, at := "as many samples", t.reachedIn
+	switch {
+	case t.toReach():
+		what, at = t.Goal(), func(x *Trial) float64 { return t.way(x, seconds).at }
+	case t.Learned(): // ends that are as good as each other are not known
+		return ""
+	}
+	figures := fmt.Sprintf("one worker alone takes %s to %s, and %s, the soonest of the others, %s", orNever(y), what, first.Label, orNever(x))
+	if finite(x) && finite(y) && x > 0 {
+		figures += ": a speed-up of " + store.SpeedUp(y/x)
+	}
+	sooner, told := t.against(first, alone, at)
+	verdict := "Distribution does not pay"
+	if sooner {
+		verdict = "Distribution pays"
+	}
+	switch {
+	case len(first.Trials) == 1 || len(alone.Trials) == 1:
+		return fmt.Sprintf("%s%s, in one run: %s.", verdict, where, figures)
+	case told:
+		return fmt.Sprintf("%s%s: %s.", verdict, where, figures)
+	}
+	return fmt.Sprintf("That distribution pays%s is not shown: %s, which cannot be told apart.", where, figures)
+}
+
+// against reports whether the soonest of the choices is sooner than one worker alone, and
+// whether seeds and draws tell: by Welch's or the paired test on logarithms at Sidak's level
+// for all choices, of which the soonest is one, and by the distance between evaluations.
+func (t *Task) against(first, alone *Config, at func(*Trial) float64) (sooner, told bool) {
+	logs := func(c *Config) map[uint64]float64 {
+		out := map[uint64]float64{}
+		for _, trial := range c.Trials {
+			out[trial.Config.Seed] = math.Log(at(trial))
+		}
+		return out
+	}
+	d, _ := stats.Compare(logs(first), logs(alone))
+	p := -math.Expm1(float64(len(t.choices())) * math.Log1p(-d.P))
+	x, y := first.time(t), alone.time(t)
+	sooner, told = x < y, p < stats.Level && (d.Mean > 0) == (x < y)
+	if t.toReach() && math.Abs(x-y) <= max(t.evaluated(first, seconds), t.evaluated(alone, seconds)) {
+		told = false
+	}
+	if ahead := t.before(first, alone); t.draws > 0 && max(ahead, 1-ahead) < 1-stats.Level {
+		told = false
+	}
+	return sooner, told
+}
+
+func orNever(x float64) string {
+	if finite(x) {
+		return progress.Seconds(x)
+	}
+	return "never"
 }

@@ -1,6 +1,7 @@
 package report
 
 import (
+	"fmt"
 	"math"
 	"strings"
 	"testing"
@@ -36,9 +37,8 @@ func raced(label string, step float64, at ...float64) *Config {
 func TestSoonestIsTested(t *testing.T) {
 	t.Parallel()
 	inf := math.Inf(1)
-	seconds := measure{"Soonest", "in", func(_ *Trial, e train.Eval) float64 { return e.Seconds }, func(c *Config) stats.Reach { return c.ToSeconds }, func(x float64) string {
-		return strings.TrimSuffix(strings.TrimSuffix(percent(x/100), " %"), ".00")
-	}}
+	seconds := seconds
+	seconds.word = func(x float64) string { return strings.TrimSuffix(strings.TrimSuffix(percent(x/100), " %"), ".00") }
 	for name, c := range map[string]struct {
 		configs []*Config
 		want    []string
@@ -128,13 +128,87 @@ func TestFewestUpdatesAreTested(t *testing.T) {
 func TestFrontHasATolerance(t *testing.T) {
 	t.Parallel()
 	at := func(accuracy, seconds, bytes float64) *Config {
-		mean := func(x float64) stats.Summary { return stats.Summary{Mean: x} }
-		return &Config{Group: &store.Group{}, Score: mean(accuracy), Seconds: mean(seconds), Bytes: mean(bytes)}
+		one := func(x float64) stats.Summary { return stats.Summarize([]float64{x}) }
+		r := trial("raw", 1, store.Done, accuracy)
+		r.Result.VirtualSeconds, r.Result.BytesUp, r.Result.BytesDown = seconds, uint64(bytes), 0
+		return &Config{Group: &store.Group{}, Trials: []*Trial{{Run: r}}, Best: one(accuracy), Seconds: one(seconds), Bytes: one(bytes)}
 	}
-	good, little, much := at(0.95, 1, 1000), at(0.908, 1.75, 994.4), at(0.90, 1.75, 900)
+	good, little, much := at(0.95, 1, 10000), at(0.908, 1.75, 9944), at(0.90, 1.75, 9000)
 	task := &Task{Configs: []*Config{little, much, good}}
-	task.findFront()
+	task.compete()
 	if !good.Front || little.Front || !much.Front {
 		t.Errorf("on the front: %v, %v for 0.56 %% of the bytes, %v for 10 %%", good.Front, little.Front, much.Front)
+	}
+}
+
+// Configurations that the seeds cannot tell apart are equal on the front, in time as in
+// accuracy; one that is slower beyond doubt and as accurate is off it.
+func TestFrontKnowsWhatSeedsCannotTell(t *testing.T) {
+	t.Parallel()
+	make := func(codec string, accuracy, seconds []float64) (out []*store.Run) {
+		for i := range accuracy {
+			r := trial(codec, uint64(i)+1, store.Done, accuracy[i])
+			r.Result.VirtualSeconds, r.Config.Target, r.Result.ParamsSHA256 = seconds[i], 0, fmt.Sprint(codec, i)
+			r.ID = r.Config.Hash()
+			out = append(out, r)
+		}
+		return out
+	}
+	runs := make("raw", []float64{0.95, 0.93, 0.94, 0.95}, []float64{1, 1.3, 1.1, 1.2})
+	runs = append(runs, make("bf16", []float64{0.93, 0.94, 0.95, 0.94}, []float64{1.2, 1.1, 1.3, 1.2})...)
+	runs = append(runs, make("fp16", []float64{0.94, 0.95, 0.93, 0.94}, []float64{10, 11, 12, 10})...)
+	front := map[string]bool{}
+	for _, c := range mustNew(t, runs).Tasks[0].Configs {
+		front[c.Label] = c.Front
+	}
+	if !front["raw"] || !front["bf16"] || front["fp16"] {
+		t.Errorf("on the front: %v", front)
+	}
+	// Sooner by what the seeds do not tell, at many times the bytes: the answer begins with it.
+	first := make("sign", []float64{0.94, 0.95, 0.94, 0.93}, []float64{0.9, 1.1, 0.8, 1.2})
+	for _, r := range runs {
+		r.Result.BytesUp, r.Result.BytesDown = r.Result.BytesUp/10, r.Result.BytesDown/10
+	}
+	for _, c := range mustNew(t, append(runs, first...)).Tasks[0].Configs {
+		if c.Label == "sign" && !c.Front {
+			t.Error("the soonest is off the front")
+		}
+	}
+}
+
+// A target may be a share of the best that a configuration of the facet reached, of the
+// report or of the runs, and what no configuration reaches says how to ask for less.
+func TestTargetOfTheBest(t *testing.T) {
+	t.Parallel()
+	var best float64
+	for _, r := range sample {
+		best = max(best, r.Result.BestAccuracy)
+	}
+	r, err := New(sample, train.Goal{OfBest: true, Value: 0.5})
+	if err != nil {
+		t.Fatal(err)
+	}
+	task := r.Tasks[0]
+	if want := 0.5 * best; math.Abs(task.Target.Value-want) > 1e-12 || task.Target.OfBest {
+		t.Errorf("the target is %v, want %v", task.Target, want)
+	}
+	if s := strings.Join(task.Answer(), " "); !strings.Contains(s, "is 50 % of the best accuracy that a run reached") || !strings.Contains(s, "Soonest at ") {
+		t.Error(s)
+	}
+	var own []*store.Run
+	for _, x := range sample {
+		c := *x
+		c.Config.Target, c.Config.TargetOf = 0.5, "best"
+		own = append(own, &c)
+	}
+	if of := mustNew(t, own).Tasks[0]; of.Target != task.Target {
+		t.Errorf("of the runs %v, of the report %v", of.Target, task.Target)
+	}
+	r, err = New(sample, train.Goal{Value: 0.99})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if s := r.Tasks[0].Answer()[0]; !strings.Contains(s, "No configuration reaches 99 %") || !strings.Contains(s, "the best accuracy of an evaluation is "+percent(best)) || !strings.Contains(s, "--target 0.95best asks for 95 % of that") {
+		t.Error(s)
 	}
 }

@@ -17,7 +17,8 @@ import (
 // Task is what can be compared with each other: runs of one model on one data
 // set, in one environment.
 type Task struct {
-	mixed bool // some of its runs were made to be compared by accuracy, others by loss
+	share train.Goal // the target as it was asked for, where that is a share of the best
+	mixed bool       // some of its runs were made to be compared by accuracy, others by loss
 
 	Model, Data string
 	Facet       string     // environment keys that other tasks of the report have otherwise: "network.bandwidth=1Gbps"
@@ -27,6 +28,15 @@ type Task struct {
 	Varying     []string // keys in which configurations differ
 	Usual       []string // what their names leave out, as "key=value"
 	Sections    []Section
+
+	// what the choices compete in: the way to the target, or the whole run; bytes likewise;
+	// the best score
+	soonest, lightest, keenest *contest
+	contests                   []*contest // those that there are
+
+	draws     int      // of real clusters that times are of; 0: they are those of the clock
+	drawnFrom string   // what was drawn
+	undrawn   []string // configurations of which nothing could be drawn, beside others
 }
 
 // Section is a figure with what there is to say about it.
@@ -43,19 +53,37 @@ type Config struct {
 	*store.Group                        // whose label is the configuration's
 	Trials                []*Trial      // by seed
 	Score, Seconds, Bytes stats.Summary // Score is the test accuracy at the end, or the test loss where runs are compared by that
+	Best                  stats.Summary // likewise, of the best of all evaluations of a run
+	BestAt                float64       // the update that it was at, in the median
 	ToSeconds, ToBytes    stats.Reach   // to the task's target
 	ToUpdates             stats.Reach
 	Staleness             stats.Summary
 	Failed                int           // seeds beside the trials whose run failed
 	Raw, BF16             stats.Summary // times fewer bytes than codec raw, and bf16, would have sent
-	Front                 bool          // a choice that no other is as good as in accuracy, or loss, time and bytes and better than in one, see findFront
+	Front                 bool          // a choice that no other is better than in one thing that is asked for and as good as in the others, see compete
 	AtChance              bool          // its accuracy is no better than that of always answering the same, and so no choice
 	Alone                 bool          // one worker that sends nothing, beside others that do: what to measure against, and no choice
-	Behind                store.Against // in its score, to the best configuration
-	// Low and High are where Seconds lie on a real cluster in nine cases of ten; 0: nobody
-	// said (see Report.Lie).
+	Behind                Behind        // in its best score
+	// Low and High are where the time to the target, or that of the whole run where nothing
+	// is to be reached, lies in nine cases of ten, over seeds and draws of real clusters;
+	// High is 0 where none were drawn (see Report.Lie).
 	Low, High float64
+	factors   []float64 // of each draw: its time over that of the virtual clock
 }
+
+// Beside reports whether a configuration of one worker alone has another name.
+func (c *Config) Beside() bool { return c.Alone && c.Label != store.Alone }
+
+// alone names a configuration of one worker alone.
+func (c *Config) alone() string {
+	if c.Beside() {
+		return store.Alone + ", " + c.Label
+	}
+	return store.Alone
+}
+
+// Measured reports whether one worker alone is there to measure against.
+func (t *Task) Measured() bool { return t.baseline() != nil }
 
 // Choice is false for configurations that are only there to be compared with.
 func (c *Config) Choice() bool { return !c.AtChance && !c.Alone }
@@ -80,6 +108,16 @@ type Trial struct {
 	*store.Run
 	Curve store.Curve
 	Ranks []train.RankReport
+
+	stretch float64 // what times of the clock take on a real cluster, in the median; 0: as long
+}
+
+// stretched is how many times as long as on the clock the trial's times are taken to be.
+func (t *Trial) stretched() float64 {
+	if t.stretch > 0 {
+		return t.stretch
+	}
+	return 1
 }
 
 // Crossing is the bytes that had crossed the network at an evaluation.
@@ -163,7 +201,10 @@ func (t *Task) What() string {
 
 // Clock is what its seconds are of.
 func (t *Task) Clock() string {
-	if t.Virtual {
+	switch {
+	case t.draws > 0:
+		return "time on real clusters"
+	case t.Virtual:
 		return "virtual time"
 	}
 	return "wall time"
@@ -171,9 +212,9 @@ func (t *Task) Clock() string {
 
 func newTask(f *store.Facet, target train.Goal) (*Task, error) {
 	runs, first := store.Latest(f.Runs), f.Runs[0]
-	t := &Task{Model: first.Config.Model, Data: first.Config.Data, Facet: f.Label, Virtual: first.Virtual(), Target: target, Varying: store.Varying(runs)}
-	if !target.Asked() {
-		t.Target = store.CommonTarget(runs)
+	t := &Task{Model: first.Config.Model, Data: first.Config.Data, Facet: f.Label, Virtual: first.Virtual(), Target: store.Resolve(target, runs), Varying: store.Varying(runs)}
+	if t.share = target; !target.Asked() {
+		t.Target, t.share = store.CommonTarget(runs), first.Config.Goal()
 		t.mixed = slices.ContainsFunc(runs, func(r *store.Run) bool { return r.Config.Goal().Loss != first.Config.Goal().Loss })
 	}
 	groups := store.Groups(runs)
@@ -186,12 +227,18 @@ func newTask(f *store.Facet, target train.Goal) (*Task, error) {
 		t.Configs = append(t.Configs, c)
 	}
 	t.compare()
+	t.draw()
+	return t, nil
+}
+
+// draw makes the figures.
+func (t *Task) draw() {
+	t.Sections = nil
 	for _, s := range []Section{t.pareto(), t.curves(), t.staleness(), t.traffic(), t.time(), t.scaling()} {
 		if len(s.Panels) > 0 {
 			t.Sections = append(t.Sections, s)
 		}
 	}
-	return t, nil
 }
 
 func newConfig(g *store.Group, target train.Goal) (*Config, error) {
@@ -221,9 +268,11 @@ func newConfig(g *store.Group, target train.Goal) (*Config, error) {
 			return nil, err
 		}
 	}
+	c.Best = g.Summary(field("best_" + target.Metric()))
+	c.BestAt = g.Summary(field("best_" + target.Metric() + "_step")).Median
 	// Of a loss nobody knows what guessing would give.
 	_, above := c.chance()
-	c.AtChance = !target.Loss && c.Score.Mean <= above
+	c.AtChance = !target.Loss && c.Best.Mean <= above
 	return c, nil
 }
 
@@ -246,12 +295,20 @@ func (t *Task) Goal() string {
 	return t.score(t.Target.Value)
 }
 
-// axis is that of scores.
-func (t *Task) axis(label string) figure.Axis {
+// axis is that of scores; which says "best ", or nothing.
+func (t *Task) axis(which string) figure.Axis {
 	if t.Target.Loss {
-		return figure.Axis{Label: "test loss" + label}
+		return figure.Axis{Label: which + "test loss"}
 	}
-	return figure.Axis{Label: "test accuracy" + label, Unit: figure.Percent}
+	return figure.Axis{Label: which + "test accuracy", Unit: figure.Percent}
+}
+
+// BestWord names the best score.
+func (t *Task) BestWord() string {
+	if t.Target.Loss {
+		return "least loss"
+	}
+	return "best accuracy"
 }
 
 func field(name string) store.Field {
@@ -273,95 +330,41 @@ func (c *Config) chance() (level, above float64) {
 	return res.Chance, above
 }
 
-// compare finds what competes, in which order, the Pareto front of it, and who is behind
-// the best.
+// compare finds the choices, their order, the Pareto front of them, and how far each is
+// behind the best.
 func (t *Task) compare() {
 	for _, c := range t.Configs {
 		c.Alone = c.workers() == 1 && c.Bytes.Max == 0 && t.crossing()
 		c.AtChance = c.AtChance && t.Learned()
 	}
 	t.order()
-	t.findFront()
-	choices := t.choices()
-	var groups []*store.Group
-	for _, c := range choices {
-		groups = append(groups, c.Group)
-	}
 	for _, c := range t.Configs {
 		c.Behind.P, c.Behind.Mean = math.NaN(), math.NaN()
 	}
-	if len(choices) == 0 {
+	t.compete()
+	if !t.Learned() || len(t.choices()) == 0 {
 		return
 	}
-	for i, d := range store.Test(t.best().Group, groups, field(t.Target.Metric())) {
-		choices[i].Behind = d
+	best := t.best()
+	for c, i := range t.keenest.index {
+		c.Behind.Standing = t.keenest.ranking.Standings[i]
+		c.Behind.Same = c != best && c.IsSame(best.Group, field("best_"+t.Metric()))
 	}
 }
 
-// slack is the share of seconds or bytes below which a difference counts as none, and
-// tolerance what is said of it.
-const (
-	slack     = 0.01
-	tolerance = " (less than 1 % of time or bytes counts as level)"
-)
-
-// findFront keeps of the choices that none dominates those that gain something that
-// counts: going from the best one down, each must be better than every one kept
-// by more than the slack in time or bytes. So the front is never empty.
-func (t *Task) findFront() {
-	var front []*Config
-	choices := t.choices()
-	for _, c := range choices {
-		if !slices.ContainsFunc(choices, func(o *Config) bool { return t.dominates(o, c, 0) }) {
-			front = append(front, c)
-		}
-	}
-	slices.SortStableFunc(front, func(a, b *Config) int {
-		return cmp.Or(t.better(a, b), cmp.Compare(a.Seconds.Mean, b.Seconds.Mean))
-	})
-	var kept []*Config
-	for _, c := range front {
-		if c.Front = !slices.ContainsFunc(kept, func(o *Config) bool { return t.dominates(o, c, slack) }); c.Front {
-			kept = append(kept, c)
-		}
-	}
-}
-
-// better orders by score, the better one first.
+// better orders by the best score, the better one first.
 func (t *Task) better(a, b *Config) int {
 	if t.Target.Loss {
-		return cmp.Compare(a.Score.Mean, b.Score.Mean)
+		return cmp.Compare(a.Best.Mean, b.Best.Mean)
 	}
-	return cmp.Compare(b.Score.Mean, a.Score.Mean)
-}
-
-// dominates is true if c is at least as good in all three and better in one, where a
-// share of that much of time and bytes counts for nothing.
-func (t *Task) dominates(c, o *Config, slack float64) bool {
-	a := [3]float64{-c.Score.Mean, c.Seconds.Mean, c.Bytes.Mean}
-	b := [3]float64{-o.Score.Mean, o.Seconds.Mean, o.Bytes.Mean}
-	if t.Target.Loss {
-		a[0], b[0] = -a[0], -b[0]
-	}
-	better := false
-	for i := range a {
-		bit := slack * b[i]
-		if i == 0 {
-			bit = 0
-		}
-		if a[i] > b[i]+bit {
-			return false
-		}
-		better = better || a[i] < b[i]-bit
-	}
-	return better
+	return cmp.Compare(b.Best.Mean, a.Best.Mean)
 }
 
 func (t *Task) best() *Config {
 	return slices.MinFunc(t.choices(), t.better)
 }
 
-// front are the configurations nobody dominates, the best first.
+// front are the configurations on the Pareto front, the best first.
 func (t *Task) front() []*Config {
 	var out []*Config
 	for _, c := range t.Configs {

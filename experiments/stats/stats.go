@@ -40,16 +40,14 @@ func Summarize(x []float64) Summary {
 	s.Max, _ = d.Max()
 	if len(x) > 1 {
 		s.SD, _ = d.StandardDeviationSample()
-		s.Half = critical(len(x)-1) * s.SD / math.Sqrt(float64(len(x)))
+		s.Half = critical(float64(len(x)-1)) * s.SD / math.Sqrt(float64(len(x)))
 	}
 	return s
 }
 
 // critical is the 97.5 % point of Student's t.
-func critical(freedom int) float64 { return student(freedom).Quantile(0.975) }
-
-func student(freedom int) distuv.StudentsT {
-	return distuv.StudentsT{Sigma: 1, Nu: float64(freedom)}
+func critical(freedom float64) float64 {
+	return distuv.StudentsT{Sigma: 1, Nu: freedom}.Quantile(0.975)
 }
 
 // Difference compares two samples: B − A.
@@ -58,6 +56,9 @@ type Difference struct {
 	Mean float64 // of the differences
 	Half float64 // half of its 95 % interval; NaN below two pairs
 	P    float64 // two-sided, of no difference; NaN below two pairs
+	// Error is the standard error of Mean, and Freedom its degrees of freedom; NaN below two
+	// pairs.
+	Error, Freedom float64
 }
 
 // Paired compares two samples on the seeds both have. Runs of one seed share
@@ -76,9 +77,10 @@ func Paired(a, b map[uint64]float64) Difference {
 		d = append(d, b[s]-a[s])
 	}
 	s := Summarize(d)
-	out := Difference{N: s.N, Mean: s.Mean, Half: s.Half, P: math.NaN()}
+	out := Difference{N: s.N, Mean: s.Mean, Half: s.Half, P: math.NaN(), Error: math.NaN(), Freedom: math.NaN()}
 	if s.N > 1 {
-		out.P = pvalue(s.Mean/(s.SD/math.Sqrt(float64(s.N))), float64(s.N-1), s.Mean == 0)
+		out.Error, out.Freedom = s.SD/math.Sqrt(float64(s.N)), float64(s.N-1)
+		out.P = pvalue(s.Mean/out.Error, out.Freedom, s.Mean == 0)
 	}
 	return out
 }
@@ -87,7 +89,7 @@ func Paired(a, b map[uint64]float64) Difference {
 // the size of the smaller one; below two it is all that is known beside Mean.
 func Welch(a, b []float64) Difference {
 	x, y := Summarize(a), Summarize(b)
-	out := Difference{N: min(x.N, y.N), Mean: y.Mean - x.Mean, Half: math.NaN(), P: math.NaN()}
+	out := Difference{N: min(x.N, y.N), Mean: y.Mean - x.Mean, Half: math.NaN(), P: math.NaN(), Error: math.NaN(), Freedom: math.NaN()}
 	if out.N < 2 {
 		return out
 	}
@@ -97,7 +99,7 @@ func Welch(a, b []float64) Difference {
 	if se == 0 {
 		nu = 1
 	}
-	out.Half = distuv.StudentsT{Sigma: 1, Nu: nu}.Quantile(0.975) * se
+	out.Error, out.Freedom, out.Half = se, nu, critical(nu)*se
 	out.P = pvalue(out.Mean/se, nu, out.Mean == 0)
 	return out
 }

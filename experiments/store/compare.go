@@ -89,7 +89,10 @@ func Compare(groups []*Group, baseline int, f Field, target train.Goal) (*Compar
 	if !target.Asked() {
 		c.Target = CommonTarget(all)
 	} else {
-		f = f.to(target)
+		c.Target = Resolve(target, all)
+	}
+	if target.Asked() || all[0].Config.Goal().OfBest {
+		f = f.to(c.Target)
 	}
 	base := groups[baseline]
 	order := append([]*Group{base}, slices.Delete(slices.Clone(groups), baseline, baseline+1)...)
@@ -126,18 +129,37 @@ func Compare(groups []*Group, baseline int, f Field, target train.Goal) (*Compar
 }
 
 // CommonTarget is the target that all runs have, or none; and by what all of them are
-// compared, which is accuracy where they differ.
+// compared, which is accuracy where they differ. A share of the best is that of the best
+// of these runs.
 func CommonTarget(runs []*Run) train.Goal {
 	g := runs[0].Config.Goal()
 	for _, r := range runs {
 		switch o := r.Config.Goal(); {
 		case o.Loss != g.Loss:
 			return train.Goal{}
-		case o.Value != g.Value:
-			g.Value = 0
+		case o.Value != g.Value || o.OfBest != g.OfBest:
+			g.Value, g.OfBest = 0, false
 		}
 	}
-	return g
+	return Resolve(g, runs)
+}
+
+// Resolve is a goal whose value is known: a share of the best is that of the best
+// evaluation of all runs that are done. It is none where there is no evaluation.
+func Resolve(goal train.Goal, runs []*Run) train.Goal {
+	if !goal.OfBest {
+		return goal
+	}
+	best, found := 0.0, false
+	for _, r := range runs {
+		if !r.IsDone() {
+			continue
+		}
+		if v, _, known := r.Result.Best(goal); known && (!found || goal.Loss && v < best || !goal.Loss && v > best) {
+			best, found = v, true
+		}
+	}
+	return goal.Resolve(best)
 }
 
 // Against is a group's difference from a baseline.
@@ -160,7 +182,7 @@ func Test(base *Group, groups []*Group, f Field) []Against {
 	own := base.trajectory(f)
 	for i, g := range groups {
 		if g == base {
-			out[i].Difference = stats.Difference{Mean: nan, Half: nan, P: nan}
+			out[i].Difference = stats.Difference{Mean: nan, Half: nan, P: nan, Error: nan, Freedom: nan}
 			continue
 		}
 		out[i].Difference, out[i].Paired = stats.Compare(base.BySeed(f), g.BySeed(f))
@@ -202,6 +224,13 @@ func (g *Group) trajectory(f Field) string {
 		fmt.Fprintf(&b, "%d %s %v\n", r.Config.Seed, r.Result.ParamsSHA256, f.Value(r))
 	}
 	return b.String()
+}
+
+// IsSame reports whether two groups came to the same, seed by seed: the same parameters
+// at their ends, and the same values of a field.
+func (g *Group) IsSame(o *Group, f Field) bool {
+	own := g.trajectory(f)
+	return own != "" && own == o.trajectory(f)
 }
 
 // Distance is how far it was to a target; NaN if the run never got there.
@@ -276,6 +305,9 @@ func scalings(groups []*Group) []Scaling {
 		if byRest[k] == nil {
 			byRest[k] = &Scaling{Label: without(g, "workers")}
 			order = append(order, k)
+		}
+		if byRest[k].Label == Alone {
+			byRest[k].Label = without(g, "workers")
 		}
 		byRest[k].Points = append(byRest[k].Points, stats.Point{N: n, Throughput: stats.Summarize(v).Mean})
 	}

@@ -38,7 +38,7 @@ func Example() {
 	// Output:
 	// raw [0.9275766016713092 0.9275766016713092]
 	// feedback(topk(keep=0.01)) [0.7938718662952646 0.83008356545961]
-	// | codec | n | accuracy | difference | p | bytes | seconds | updates to 0.95 | time to 0.95 | bytes to 0.95 |
+	// | codec | n | last accuracy | difference | p | bytes | seconds | updates to 0.95 | time to 0.95 | bytes to 0.95 |
 	// | --- | ---:| ---:| ---:| ---:| ---:| ---:| ---:| ---:| ---:|
 	// | raw | 2 | 0.9276 ± 0.0000 |  |  | 40.1 MB | 186ms | never | never | never |
 	// | feedback(topk(keep=0.01)) | 2 | 0.8120 ± 0.2301 | −0.1156 ± 0.2301 | 0.10   | 506.3 kB | 28ms | never | never | never |

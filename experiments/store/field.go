@@ -119,6 +119,10 @@ var facts = []Field{
 		return r.Result.Top5, true
 	}},
 	{"loss", "on the test set, at the end; none if it is not finite", Number, learned(func(r *experiments.Result) float64 { return r.Loss })},
+	{"best_accuracy", "on the test set, at the best of all evaluations", Share, learned(func(r *experiments.Result) float64 { return r.BestAccuracy })},
+	{"best_accuracy_step", "update of that evaluation", Whole, count(func(r *experiments.Result) uint64 { return uint64(r.BestAccuracyAt) })},
+	{"best_loss", "on the test set, the least of all evaluations", Number, learned(func(r *experiments.Result) float64 { return r.BestLoss })},
+	{"best_loss_step", "update of that evaluation", Whole, count(func(r *experiments.Result) uint64 { return uint64(r.BestLossAt) })},
 	{"train_loss", "at the end", Number, learned(func(r *experiments.Result) float64 { return r.TrainLoss })},
 	{"updates", "updates made", Whole, count(func(r *experiments.Result) uint64 { return uint64(r.Steps) })},
 	{"samples", "samples computed on", Whole, count(func(r *experiments.Result) uint64 { return uint64(r.Samples) })},
@@ -170,7 +174,7 @@ var facts = []Field{
 		}
 		return r.Result.ParamsSHA256
 	})},
-	{"ended", "target: where it was first reached, with until=target", Text, text(func(r *Run) string {
+	{"ended", "target: where it was first reached, with until=target; plateau: with until=plateau", Text, text(func(r *Run) string {
 		if r.Result == nil {
 			return ""
 		}

@@ -90,13 +90,41 @@ func Groups(runs []*Run) []*Group {
 		}
 		g.Runs = append(g.Runs, r)
 	}
-	usual := Usual(out)
+	usual, others := Usual(out), besides(runs)
 	for _, g := range out {
 		slices.SortStableFunc(g.Runs, func(a, b *Run) int { return cmp.Compare(a.Config.Seed, b.Config.Seed) })
-		g.Label = g.label(names, usual)
+		if g.Label = g.label(names, usual); len(others) < len(runs) && g.Runs[0].Config.IsAlone() {
+			g.Label = Alone
+		}
 	}
 	distinguish(out)
 	return out
+}
+
+// Alone is the label of the group of one worker alone, which others are measured against.
+const Alone = "one worker alone"
+
+// besides are the runs beside one worker alone, or all runs: where these are nothing else,
+// or have several configurations of it in one environment.
+func besides(runs []*Run) (others []*Run) {
+	alone := map[string]string{}
+	for _, r := range runs {
+		if !r.Config.IsAlone() {
+			others = append(others, r)
+			continue
+		}
+		c := r.Config
+		c.Seed = 1
+		where, id := c.Within(), c.Hash()
+		if was, ok := alone[where]; ok && was != id {
+			return runs
+		}
+		alone[where] = id
+	}
+	if len(others) == 0 {
+		return runs
+	}
+	return others
 }
 
 // distinguish sees that no two labels are alike: keys that are unknown here may be
@@ -223,9 +251,11 @@ func isEffect(key string, e config.Effect) bool {
 }
 
 // Varying lists the keys in which runs differ, without seeds and keys that only
-// observe, in the order of the configuration.
+// observe, in the order of the configuration. One worker alone, beside others, is what
+// these are measured against, and has its own name.
 func Varying(runs []*Run) []string {
 	var out []string
+	runs = besides(runs)
 	for _, k := range config.Keys() {
 		if slices.Contains(repeats, k.Name) || !slices.ContainsFunc(runs, func(r *Run) bool { return r.Config.Effect(k) != config.Observed }) {
 			continue

@@ -248,7 +248,7 @@ func TestLabelsLeaveOutTheUsual(t *testing.T) {
 	for _, g := range gs {
 		got = append(got, g.Label)
 	}
-	if want := []string{"workers=1", "workers=2", "workers=4", "net=grpc workers=4", "mode=server policy=asp workers=4"}; !slices.Equal(got, want) {
+	if want := []string{"one worker alone", "workers=2", "workers=4", "net=grpc workers=4", "mode=server policy=asp workers=4"}; !slices.Equal(got, want) {
 		t.Errorf("labels %q", got)
 	}
 	if got, want := Usual(gs), []string{"mode=reduce", "policy=bsp", "net=sim"}; !slices.Equal(got, want) {

@@ -5,6 +5,7 @@ import (
 	"encoding/hex"
 	"fmt"
 	"io"
+	"math"
 	"path/filepath"
 	"slices"
 	"strings"
@@ -26,7 +27,9 @@ func Made(results []*experiments.Result) ([]*Run, error) {
 		if err != nil {
 			return nil, err
 		}
-		r.Result, r.Config.Target = res, res.Target
+		if r.Result = res; !r.Config.Goal().OfBest {
+			r.Config.Target = res.Target
+		}
 		out = append(out, r)
 	}
 	return out, nil
@@ -66,8 +69,8 @@ func (r *Run) Clock() string {
 }
 
 // Summary writes what runs came to, a table for each facet and a row for each
-// configuration: accuracy, updates, bytes, compression against raw and bf16, time,
-// and time and bytes to the target. Means are over the runs that are done. style is
+// configuration: last accuracy, updates, bytes, compression against raw and bf16, time,
+// best accuracy, and time and bytes to the target. Means are over the runs that are done. style is
 // box, markdown or csv.
 func Summary(w io.Writer, style string, runs []*Run) error {
 	var notes []string
@@ -79,6 +82,11 @@ func Summary(w io.Writer, style string, runs []*Run) error {
 		t, err := summary(groups)
 		if err != nil {
 			return err
+		}
+		if s, err := pays(groups); err != nil {
+			return err
+		} else if s != "" {
+			fmt.Fprintln(w, figure.Cell(style, s))
 		}
 		if len(t.Rows) > 0 {
 			if err := t.Write(w, style, 0); err != nil {
@@ -114,8 +122,9 @@ func summary(groups []*Group) (t figure.Table, err error) {
 	if !learns { // there is speed in place of what is learned
 		first, target.Value = "rate", 0
 	}
-	t.Header = []string{head, first, "updates", "bytes", "compression", "to bf16", all[0].Clock()}
+	t.Header = []string{head, "last " + first, "updates", "bytes", "compression", "to bf16", all[0].Clock()}
 	var columns []Field
+	var best Field
 	for _, name := range []string{first, "updates", "bytes", "compression", "compression_bf16", "seconds", "staleness_mean", "staleness_max", "top5"} {
 		f, err := FieldNamed(name)
 		if err != nil {
@@ -125,6 +134,10 @@ func summary(groups []*Group) (t figure.Table, err error) {
 	}
 	if !learns {
 		t.Header[1] = "samples/s"
+	} else if best, err = FieldNamed("best_" + first); err != nil {
+		return t, err
+	} else {
+		t.Header = append(t.Header, map[bool]string{true: "least loss", false: "best accuracy"}[target.Loss])
 	}
 	if target.Asked() {
 		t.Header = append(t.Header, "time to "+to(target), "bytes to "+to(target))
@@ -148,6 +161,9 @@ func summary(groups []*Group) (t figure.Table, err error) {
 		for _, f := range columns[1:6] {
 			row = append(row, show(Maybe(g.Summary(f).Mean), f.Format))
 		}
+		if learns {
+			row = append(row, show(Maybe(g.Summary(best).Mean), best.Format))
+		}
 		if target.Asked() {
 			seconds, bytes, _, err := g.Reach(target)
 			if err != nil {
@@ -167,6 +183,62 @@ func summary(groups []*Group) (t figure.Table, err error) {
 		t.Rows = append(t.Rows, row)
 	}
 	return t, nil
+}
+
+// pays says whether several workers reach the target sooner than one worker alone, in the
+// medians of their runs; "" where that is not known.
+func pays(groups []*Group) (string, error) {
+	var all []*Run
+	for _, g := range groups {
+		all = append(all, g.Runs...)
+	}
+	target := CommonTarget(all)
+	if !target.Asked() {
+		return "", nil
+	}
+	alone, best, label := math.Inf(1), math.Inf(1), ""
+	there := false
+	for _, g := range groups {
+		if len(Comparable(g.Runs)) == 0 {
+			continue
+		}
+		seconds, _, _, err := g.Reach(target)
+		if err != nil {
+			return "", err
+		}
+		switch {
+		case g.Label == Alone:
+			alone, there = seconds.Median, true
+		case seconds.Median < best:
+			best, label = seconds.Median, g.Label
+		}
+	}
+	if !there || math.IsInf(best, 1) {
+		return "", nil
+	}
+	where, up := "", alone/best
+	if c := all[0].Config; all[0].Virtual() {
+		where = " at network.bandwidth=" + c.Show("network.bandwidth")
+	}
+	verdict := "Distribution pays"
+	switch {
+	case up < 1/1.05:
+		verdict = "Distribution does not pay"
+	case up < 1.05:
+		verdict = "Distribution hardly pays"
+	}
+	if math.IsInf(alone, 1) {
+		return fmt.Sprintf("%s%s: %s reaches %s in %s, one worker alone never.", verdict, where, label, to(target), progress.Seconds(best)), nil
+	}
+	return fmt.Sprintf("%s%s: %s reaches %s in %s, one worker alone in %s, a speed-up of %s.", verdict, where, label, to(target), progress.Seconds(best), progress.Seconds(alone), SpeedUp(up)), nil
+}
+
+// SpeedUp words how many times as soon something is.
+func SpeedUp(x float64) string {
+	if x < 0.1 {
+		return fmt.Sprintf("%.2g", x)
+	}
+	return fmt.Sprintf("%.2f", x)
 }
 
 // to words a target in the head of a column.

@@ -64,7 +64,7 @@ func (c *Comparison) table() figure.Table {
 		several = several || i > 0
 		tests = tests || known(g.P) || g.Same
 	}
-	add(c.Name, true)
+	add(heading(c.Field), true)
 	if several {
 		add("difference", true)
 	}
@@ -87,6 +87,8 @@ func (c *Comparison) table() figure.Table {
 		var row []string
 		if labels {
 			row = append(row, g.Label)
+		} else if g.Label == Alone {
+			row = append([]string{Alone}, make([]string, len(c.Varying)-1)...)
 		} else {
 			for _, k := range c.Varying {
 				f, _ := FieldNamed(k)
@@ -124,6 +126,14 @@ func (c *Comparison) table() figure.Table {
 		t.Rows = append(t.Rows, row)
 	}
 	return t
+}
+
+// heading is a field's column: what is taken at the end of a run says so.
+func heading(f Field) string {
+	if f.Name == "accuracy" || f.Name == "loss" {
+		return "last " + f.Name
+	}
+	return f.Name
 }
 
 func known(m Maybe) bool { return !math.IsNaN(float64(m)) && !math.IsInf(float64(m), 0) }

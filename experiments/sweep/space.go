@@ -116,6 +116,20 @@ func (s Space) Jobs() ([]Job, error) {
 	return jobs, nil
 }
 
+// WithAlone adds to jobs one worker alone, which they are measured against (see
+// config.WithAlone).
+func WithAlone(jobs []Job) []Job {
+	var runs []config.Run
+	for _, j := range jobs {
+		runs = append(runs, j.Run)
+	}
+	out := slices.Clone(jobs)
+	for _, r := range config.WithAlone(runs)[len(jobs):] {
+		out = append(out, Job{Run: r, ID: r.Config.Hash()})
+	}
+	return out
+}
+
 // dimension is a key and its values.
 type dimension struct {
 	key    string

@@ -97,7 +97,7 @@ func (t Tuning) Plan(jobs []Job) ([]*Tuned, error) {
 		switch {
 		case j.Config.Validation > 0:
 			return nil, errors.New("key \"validation\": the runs that are compared are on the test set, and only those that tune on held-out data; leave it out (--validation says the share)")
-		case t.ByTime && j.Config.Target == 0:
+		case t.ByTime && (j.Config.Target == 0 || j.Config.Goal().OfBest):
 			return nil, errors.New("--tune-by time: that is the time to the key target, which is 0; give target=0.9 or the like")
 		}
 		c := j.Config

@@ -86,7 +86,7 @@ func TestRunsAreMadeOnce(t *testing.T) {
 		t.Fatalf("%d messages", len(ms))
 	}
 	for i, want := range []struct{ kind, text string }{
-		{"text/markdown", "Most accurate at the end"}, {"image/svg+xml", "accuracy and time"}, {"image/svg+xml", "staleness of gradients"},
+		{"text/markdown", "Most accurate, at the best evaluation"}, {"image/svg+xml", "accuracy and time"}, {"image/svg+xml", "staleness of gradients"},
 		{"text/markdown", "| sign |"}, {"text/markdown", "1"},
 	} {
 		if s, _ := ms[i].Data[want.kind].(string); !strings.Contains(s, want.text) {

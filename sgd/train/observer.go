@@ -34,7 +34,10 @@ type Observer struct {
 	Reports []RankReport // of the ranks that ended in order
 	Dead    []string     // ranks that did not, where the run goes on without
 	Final   Eval
-	Reached bool      // Final is the first evaluation at Job.Until, and the run ended there
+	Reached bool // Final is the first evaluation at Job.Until or Settled, and the run ended there
+	// Settled reports whether the run ends at an evaluation, of which it is told each, in
+	// order, before the Sink is; nil: none ends it.
+	Settled func(Eval) bool
 	Params  []float32 // at the end
 	SHA256  string    // of Params, little-endian
 	Classes []uint64  // samples of the test set, by class; nil: there was no evaluation

@@ -51,7 +51,7 @@ func (o *Observer) judge(ctx context.Context, e Eval, params Vector) error {
 			e.Metrics[name] = recordable(sum / float64(score.N))
 		}
 	}
-	o.Reached = o.Job.Until.Reached(e) && !e.Last
+	o.Reached = (o.Job.Until.Reached(e) || o.Settled != nil && o.Settled(e)) && !e.Last
 	if e.Last || o.Reached {
 		o.end(e, params)
 	}

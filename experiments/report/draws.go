@@ -1,0 +1,250 @@
+package report
+
+import (
+	"cmp"
+	"fmt"
+	"math"
+	"slices"
+
+	"github.com/gradlab/gradlab/experiments/stats"
+)
+
+// onClusters lets the times of a task be those of draws of real clusters, where all of its
+// configurations are drawn alike.
+func (t *Task) onClusters(drawn map[*Config]*Draws) {
+	n := 0
+	for _, c := range t.Configs {
+		d := drawn[c]
+		if d == nil || n > 0 && len(d.Seconds) != n {
+			t.undrawn = append(t.undrawn, c.Label)
+			continue
+		}
+		n = len(d.Seconds)
+	}
+	if len(t.undrawn) > 0 || n == 0 {
+		return
+	}
+	t.draws = n
+	for _, c := range t.Configs {
+		t.drawnFrom = drawn[c].From
+		clock := c.Trials[0].Result.VirtualSeconds
+		for _, s := range drawn[c].Seconds {
+			c.factors = append(c.factors, s/clock)
+		}
+		middle := stats.Median(c.factors)
+		for _, trial := range c.Trials {
+			trial.stretch = middle
+		}
+		c.Seconds = stats.Summarize(scaled(c.Group.Values(field("seconds")), middle))
+		if t.Target.Asked() {
+			var at []float64
+			for _, trial := range c.Trials {
+				at = append(at, t.reachedIn(trial))
+			}
+			for range c.Failed {
+				at = append(at, math.Inf(1))
+			}
+			c.ToSeconds = stats.Reaching(at)
+		}
+		c.Low, c.High = t.lies(c)
+	}
+	t.compare()
+	t.draw()
+}
+
+func scaled(x []float64, by float64) (out []float64) {
+	for _, v := range x {
+		out = append(out, by*v)
+	}
+	return out
+}
+
+// clusters is how many times as long as in the median each draw of a configuration takes; 1
+// where none were made.
+func (c *Config) clusters() []float64 {
+	if len(c.factors) == 0 {
+		return []float64{1}
+	}
+	return scaled(c.factors, 1/stats.Median(c.factors))
+}
+
+// reachedIn is when a trial reached the target, or ended where nothing is to be reached;
+// +Inf: never.
+func (t *Task) reachedIn(trial *Trial) float64 {
+	if !t.Target.Asked() {
+		return trial.Seconds() * trial.stretched()
+	}
+	for _, e := range trial.Curve.Evals {
+		if t.Target.Reached(e) {
+			return e.Seconds * trial.stretched()
+		}
+	}
+	return math.Inf(1)
+}
+
+// lies is where nine in ten of a configuration's times to the target lie, or of its whole
+// runs, over seeds and draws.
+func (t *Task) lies(c *Config) (low, high float64) {
+	var all []float64
+	for _, trial := range c.Trials {
+		for _, f := range c.clusters() {
+			all = append(all, t.reachedIn(trial)*f)
+		}
+	}
+	slices.Sort(all)
+	at := func(q float64) float64 { return all[int(math.Round(q*float64(len(all)-1)))] }
+	return at(0.05), at(0.95)
+}
+
+// before is the probability that a configuration is sooner than another one, by draws; 1 if
+// none were made. Seeds are those of its median.
+func (t *Task) before(a, b *Config) float64 {
+	if t.draws == 0 {
+		return 1
+	}
+	n := 0.0
+	x, y := a.clusters(), b.clusters()
+	for i := range x {
+		switch p, q := a.time(t)*x[i], b.time(t)*y[i]; {
+		case p < q:
+			n++
+		case p == q:
+			n += 0.5
+		}
+	}
+	return n / float64(len(x))
+}
+
+// Lead is a choice and how probably it is first.
+type Lead struct {
+	Config *Config
+	P      float64
+}
+
+// leads are the probabilities with which choices are first in what value gives of a trial,
+// less of which is better, +Inf: never; the most probable one first. Seeds that all of them have are
+// paired, and draws are of the same clusters; ties are shared out. nil: one seed and no
+// draw tells no probability.
+func (t *Task) leads(drawn bool, value func(*Trial) float64) []Lead {
+	choices := t.choices()
+	if len(choices) < 2 {
+		return nil
+	}
+	bySeed := map[uint64][]*Trial{}
+	for _, c := range choices {
+		for _, trial := range c.Trials {
+			bySeed[trial.Config.Seed] = append(bySeed[trial.Config.Seed], trial)
+		}
+	}
+	draws := 1
+	if drawn && t.draws > 0 {
+		draws = t.draws
+	}
+	factors := map[*Config][]float64{}
+	for _, c := range choices {
+		if factors[c] = []float64{1}; draws > 1 {
+			factors[c] = c.clusters()
+		}
+	}
+	won, cases := make([]float64, len(choices)), 0.0
+	for _, trials := range bySeed {
+		if len(trials) != len(choices) {
+			continue
+		}
+		for d := range draws {
+			cases++
+			least, at := math.Inf(1), []int(nil)
+			for i, trial := range trials { // in the order of the choices
+				v := value(trial) * factors[choices[i]][d]
+				if v < least {
+					least, at = v, nil
+				}
+				if v == least && !math.IsInf(v, 1) {
+					at = append(at, i)
+				}
+			}
+			for _, i := range at {
+				won[i] += 1 / float64(len(at))
+			}
+		}
+	}
+	if cases < 2 {
+		return nil
+	}
+	var out []Lead
+	for i, c := range choices {
+		out = append(out, Lead{c, won[i] / cases})
+	}
+	slices.SortStableFunc(out, func(a, b Lead) int { return cmp.Compare(b.P, a.P) })
+	return out
+}
+
+// probable words who is first how probably, and over what.
+func (t *Task) probable() string {
+	leads := t.leads(true, t.reachedIn)
+	if leads == nil || leads[0].P == 0 {
+		return ""
+	}
+	var rest []string
+	sum := 0.0
+	for _, l := range leads {
+		if sum += l.P; l != leads[0] && l.P >= 0.005 {
+			rest = append(rest, l.Config.Label)
+		}
+	}
+	s := fmt.Sprintf("%s is first with probability %.2f", leads[0].Config.Label, leads[0].P)
+	if len(rest) > 0 {
+		s += fmt.Sprintf("; %s in the rest", list(rest))
+	}
+	if sum < 0.995 {
+		s += fmt.Sprintf("; with probability %.2f none gets there", 1-sum)
+	}
+	return s + ", " + t.over() + "."
+}
+
+// over says what probabilities are over.
+func (t *Task) over() string {
+	seeds := map[uint64]int{}
+	for _, c := range t.choices() {
+		for _, trial := range c.Trials {
+			seeds[trial.Config.Seed]++
+		}
+	}
+	n := 0
+	for _, k := range seeds {
+		if k == len(t.choices()) {
+			n++
+		}
+	}
+	s := fmt.Sprintf("over %d seeds", n)
+	if n == 1 {
+		s = "over one seed"
+	}
+	if t.draws > 0 {
+		return s + fmt.Sprintf(" and %d draws of %s", t.draws, t.drawnFrom)
+	}
+	return s + t.stack()
+}
+
+// clockNote says what times are of, where they are not of draws; "" of wall clocks.
+func (t *Task) clockNote() string {
+	if !t.Virtual || t.draws > 0 {
+		return ""
+	}
+	s := "Times are those of the virtual clock" + t.stack() + ": what is not known of transport, device and codec rates is not in them"
+	if len(t.undrawn) > 0 {
+		s += fmt.Sprintf(", as it cannot be drawn for %s without computing gradients", list(t.undrawn))
+	}
+	return s + "."
+}
+
+// stack says on which software times of the virtual clock are.
+func (t *Task) stack() string {
+	if !t.Virtual {
+		return ""
+	}
+	if c := t.Configs[0].Runs[0].Config; c.Transport != "none" {
+		return ", with transport=" + c.Transport + " as it is in the middle"
+	}
+	return ", on an ideal software stack (transport=none)"
+}
