@@ -29,7 +29,7 @@ var accuracyRows = []struct {
 	{"GRACE, ResNet-50", "grace", "^resnet50"},
 	{"the same, DenseNet-40", "grace", "^densenet40"},
 	{"diloco-measured", "diloco-measured", ""},
-	{"of these, local steps on 200 Mb/s and more", "diloco-measured", `^(diloco|localsgd), [125].*, round of (1|8|32)$`},
+	{"of these, local steps on 200 Mb/s and more", "diloco-measured", `^(diloco|localsgd), (200|1000|5000) Mb/s, round of (1|8|32)$`},
 	{"Bugliarello 2017", "tf-ps", ""},
 	{"Cho et al. 2017", "ddl", ""},
 	{"Goyal et al. 2017", "goyal-time", ""},
@@ -91,7 +91,7 @@ func TestAccuracyOnThePage(t *testing.T) {
 			continue
 		}
 		for j, want := range onPage(t, some) {
-			cells[4+j] = " " + want + " "
+			cells[4+j] = strings.TrimRight(" "+want, " ") + " " // one where there is nothing
 		}
 		text = strings.Replace(text, rows[i], strings.Join(cells, "|"), 1)
 	}
