@@ -106,8 +106,8 @@ func TestSlurm(t *testing.T) {
 
 	hosts.Ends(do(dir, "sbatch", "--wait", "slurm-sweep.sh"), 0, says)
 	done, _ := filepath.Glob(filepath.Join(dir, "runs", "*", "*", "result.json"))
-	if len(done) != 1+4 {
-		t.Errorf("%d runs, want the one and four of the sweep\n%s", len(done), says())
+	if len(done) != 1+4+2 {
+		t.Errorf("%d runs, want the one, four of the sweep, and one worker alone for each of two seeds\n%s", len(done), says())
 	}
 }
 
@@ -382,7 +382,7 @@ func TestPodsOfASweep(t *testing.T) {
 	}
 	p := act(t, text)
 	p.complete()
-	if done, _ := filepath.Glob(filepath.Join(p.dir, "runs", "*", "*", "result.json")); len(done) != 4 {
-		t.Errorf("%d runs, want 4\n%s", len(done), p.says())
+	if done, _ := filepath.Glob(filepath.Join(p.dir, "runs", "*", "*", "result.json")); len(done) != 4+2 {
+		t.Errorf("%d runs, want 4, and one worker alone for each of two seeds\n%s", len(done), p.says())
 	}
 }
