@@ -72,14 +72,19 @@ func TestPublished(t *testing.T) {
 }
 
 // A profile is what the model of that name computes: matrix by matrix and vector by
-// vector, but for the statistics of batch norms, which profiles leave out.
+// vector, but for the statistics of batch norms, which profiles leave out. Profiles that are
+// not here have the layers of published benchmarks, which models of the same name differ
+// from in strides, widths or scales of batch norms, and airbench94's whitening.
 func TestProfilesAreTheModels(t *testing.T) {
 	for name, c := range map[string]struct {
 		model string
 		in    sgd.Shape
 	}{
-		"mnistcnn":       {"mnistcnn", sgd.Shape{C: 1, H: 28, W: 28}},
-		"resnet18_cifar": {"resnet18(stem=cifar)", sgd.Shape{C: 3, H: 32, W: 32}},
+		"mnistcnn":          {"mnistcnn", sgd.Shape{C: 1, H: 28, W: 28}},
+		"lenet":             {"lenet5", sgd.Shape{C: 1, H: 28, W: 28}},
+		"cifar10_full":      {"cifar10_full", sgd.Shape{C: 3, H: 32, W: 32}},
+		"resnet18_cifar":    {"resnet18(stem=cifar)", sgd.Shape{C: 3, H: 32, W: 32}},
+		"vgg16(classes=10)": {"vgg16", sgd.Shape{C: 3, H: 224, W: 224}},
 	} {
 		p := Profiles.MustParse(name).Profile()
 		m, err := nn.Models.MustParse(c.model).New(c.in, 10)
@@ -92,7 +97,8 @@ func TestProfilesAreTheModels(t *testing.T) {
 				continue
 			}
 			if at == len(p.Layout.Spans) {
-				t.Fatalf("%s: %d tensors, the model has more", name, at)
+				t.Errorf("%s: %d tensors, the model has more", name, at)
+				break
 			}
 			have := p.Layout.Spans[at]
 			flops := m.SpanFLOPs()[i]
