@@ -35,7 +35,7 @@ func (r result) String() string {
 // train has a program train a recipe, and returns the results in order.
 func train(t testing.TB, gradlab []string, recipe string) (all []result) {
 	t.Helper()
-	cmd := exec.Command(gradlab[0], append(gradlab[1:len(gradlab):len(gradlab)], "run", recipe, "--quiet", "--no-plot", "--json", "--out", t.TempDir())...)
+	cmd := exec.Command(gradlab[0], append(gradlab[1:len(gradlab):len(gradlab)], "run", recipe, "--quiet", "--no-plot", "--no-baseline", "--json", "--out", t.TempDir())...)
 	cmd.Env = append(os.Environ(), "GRADLAB_CONFIG=")
 	var stdout, stderr bytes.Buffer
 	cmd.Stdout, cmd.Stderr = &stdout, &stderr
