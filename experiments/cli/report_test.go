@@ -30,11 +30,17 @@ func TestReportCommand(t *testing.T) {
 		}
 		return string(b)
 	}
+	if !strings.Contains(page(), "<h1>logistic on digits</h1>") {
+		t.Error("the page is not headed by the model and the data")
+	}
 	const interval = `<th class="n">90 %</th>`
 	if !strings.Contains(page(), interval) {
 		t.Error("virtual times have no interval")
 	}
-	program.Finish(t, 0, "report", dir, "-o", out, "--draws", "0")
+	program.Finish(t, 0, "report", dir, "-o", out, "--draws", "0", "--name", "signs & casts")
+	if !strings.Contains(page(), "<h1>signs &amp; casts</h1>") {
+		t.Error("the page has another name")
+	}
 	if strings.Contains(page(), interval) {
 		t.Error("nobody asked for an interval")
 	}

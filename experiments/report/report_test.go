@@ -89,7 +89,7 @@ func TestReport(t *testing.T) {
 	for _, s := range task.Sections {
 		names = append(names, s.Name)
 	}
-	if got := strings.Join(names, " "); got != "pareto curves staleness traffic time scaling" {
+	if got := strings.Join(names, " "); got != "pareto over-workers curves staleness traffic time scaling" {
 		t.Errorf("sections %s", got)
 	}
 	panels := map[string][]string{}
@@ -284,7 +284,7 @@ func TestTasksAreApart(t *testing.T) {
 			t.Error(f, err)
 		}
 	}
-	if !names["mlp-hidden-16-on-digits-sim-pareto.pdf"] || !names["mlp-hidden-16-on-digits-local-curves.svg"] || len(names) != len(files) {
+	if !names["net-sim-pareto.pdf"] || !names["net-local-curves.svg"] || len(names) != len(files) {
 		t.Errorf("files %v", files)
 	}
 }
