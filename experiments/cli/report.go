@@ -121,7 +121,7 @@ an object a facet; a probability is null where one seed and no draws tell none.`
 		},
 	}
 	c.Flags().StringVarP(&out, "output", "o", "report.html", "the page")
-	c.Flags().IntVar(&draws, "draws", ask.Draws, "draws of uncertain parameters that times, intervals and probabilities rest on; 0: times of the virtual clock, as where there are more than 16 configurations")
+	c.Flags().IntVar(&draws, "draws", ask.Draws, "draws of uncertain parameters that times, intervals and probabilities rest on; 0: times of the virtual clock, as where there are more than 48 configurations")
 	c.Flags().BoolVar(&asJSON, "json", false, "write no page: print a JSON object a facet, with target, seeds, answers, baseline, crossings")
 	c.Flags().StringVar(&name, "name", "", "title of the page (default: what is computed, such as a model on a data set)")
 	c.Flags().StringVar(&target, "target", "", "what to reach: an `accuracy` such as 0.95, loss<=1.9, or 0.95best, a share of the best (default: that of the runs)")
@@ -134,7 +134,7 @@ func (e *env) lie(ctx context.Context, r *report.Report, draws int) error {
 	if draws == 0 {
 		return nil
 	}
-	const most = 16
+	const most = 48
 	return r.Lie(most, func(run *store.Run) (*report.Draws, error) {
 		in, each, err := ask.Lies(ctx, run.Folder, e.places(), draws)
 		switch {
