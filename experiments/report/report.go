@@ -136,17 +136,6 @@ func withResult(runs []*store.Run) (out []*store.Run) {
 	return out
 }
 
-// Answer is the first sentence of each task, where there are several.
-func (r *Report) Answer() (out []string) {
-	if len(r.Tasks) < 2 {
-		return nil
-	}
-	for _, t := range r.Tasks {
-		out = append(out, t.Title()+": "+t.Answer()[0])
-	}
-	return out
-}
-
 // caveats are what a reader of a run's figures must know.
 func caveats(run *store.Run) (out []string) {
 	name := run.Name

@@ -352,7 +352,7 @@ func (t *Task) bars(title string, x figure.Axis, names []string, pieces func(*Tr
 }
 
 func (t *Task) traffic() Section {
-	s := Section{Name: "traffic", Title: "Traffic",
+	s := Section{Name: "traffic", Title: "Traffic", Choice: true,
 		Text: "Bytes of a whole run, the mean over seeds. Encoded bytes are counted, not estimated; headers, HTTP/2, heartbeats and reports are known where there are sockets."}
 	unit := figure.Axis{Label: "bytes", Unit: figure.Bytes}
 	kind, ok := t.bars("by kind", unit, []string{"gradients", "parameters", "reports and snapshots", "headers and control"}, func(tr *Trial) []float64 {

@@ -158,7 +158,7 @@ type View struct {
 	tasks []*Task
 	lines []*line
 	rests map[string]*line // by the other keys
-	log   bool // places and what lies between them are compared by ratio
+	log   bool             // places and what lies between them are compared by ratio
 }
 
 // views are those of tasks that compute the same: one for each axis and for each

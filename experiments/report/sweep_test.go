@@ -17,6 +17,9 @@ func swept(codecs []string, networks []float64, seconds func(codec string, netwo
 			runs = append(runs, seeded(codec, 0.9, func(r *store.Run) {
 				r.Config.Weightless, r.Config.Target, r.Config.NetworkBandwidth = true, 0, network
 				r.Result.VirtualSeconds = seconds(codec, network, r.Config.Seed)
+				if codec == "bf16" {
+					r.Result.BytesUp, r.Result.BytesDown = r.Result.BytesUp/2, r.Result.BytesDown/2
+				}
 			})...)
 		}
 	}

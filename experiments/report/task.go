@@ -48,6 +48,7 @@ type Section struct {
 	Text   string
 	Panels []figure.Figure
 	Notes  []string // under the figure, a line each
+	Choice bool     // the page shows one panel at a time
 }
 
 // Config is a configuration and its repeats over seeds.
