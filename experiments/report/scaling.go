@@ -88,7 +88,7 @@ func (t *Task) scaling() Section {
 		Text: "Throughput is samples a second over the whole run; efficiency compares it with perfect scaling of the fewest workers. A fit needs three numbers of workers, and four to prove anything."}
 	workers := figure.Axis{Label: "workers", Log: true}
 	rate := figure.Figure{Title: "throughput", X: workers, Y: figure.Axis{Label: "samples a second", Log: true}}
-	share := figure.Figure{Title: "efficiency", X: figure.Axis{Label: "workers"}, Y: figure.Axis{Label: "of perfect scaling", Unit: figure.Percent}}
+	share := figure.Figure{Title: "efficiency", X: workers, Y: figure.Axis{Label: "of perfect scaling", Unit: figure.Percent}}
 	if n := len(ls); folds(n) {
 		s.Notes = append(s.Notes, fmt.Sprintf("Of %d that differ in workers alone the %d with the first of the table.", n, most))
 		ls = ls[:most]
