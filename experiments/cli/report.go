@@ -78,13 +78,7 @@ an object a facet; a probability is null where one seed and no draws tell none.`
 				return err
 			}
 			if asJSON {
-				enc := json.NewEncoder(e.out)
-				for _, t := range r.Tasks {
-					if err := enc.Encode(t.Summary()); err != nil {
-						return err
-					}
-				}
-				return nil
+				return e.summaries(r)
 			}
 			var page bytes.Buffer
 			if err := r.HTML(&page); err != nil {
@@ -98,17 +92,7 @@ an object a facet; a probability is null where one seed and no draws tell none.`
 			if err := os.WriteFile(out, page.Bytes(), 0o644); err != nil {
 				return err
 			}
-			for _, t := range r.Tasks {
-				if len(r.Tasks) > 1 {
-					fmt.Fprintln(e.out, t.Title())
-				}
-				for _, s := range t.Answer() {
-					fmt.Fprintln(e.out, s)
-				}
-			}
-			for _, s := range r.Swept() {
-				fmt.Fprintln(e.out, s)
-			}
+			e.answers(r)
 			fmt.Fprintln(e.out, "wrote", out)
 			if figures == "" {
 				return nil
@@ -127,6 +111,32 @@ an object a facet; a probability is null where one seed and no draws tell none.`
 	c.Flags().StringVar(&target, "target", "", "what to reach: an `accuracy` such as 0.95, loss<=1.9, or 0.95best, a share of the best (default: that of the runs)")
 	c.Flags().StringVar(&figures, "figures", "", "folder for every figure as SVG, PNG and PDF")
 	return c
+}
+
+// summaries prints a JSON object for each task.
+func (e *env) summaries(r *report.Report) error {
+	enc := json.NewEncoder(e.out)
+	for _, t := range r.Tasks {
+		if err := enc.Encode(t.Summary()); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// answers prints what runs say, in sentences.
+func (e *env) answers(r *report.Report) {
+	for _, t := range r.Tasks {
+		if len(r.Tasks) > 1 {
+			fmt.Fprintln(e.out, t.Title())
+		}
+		for _, s := range t.Answer() {
+			fmt.Fprintln(e.out, s)
+		}
+	}
+	for _, s := range r.Swept() {
+		fmt.Fprintln(e.out, s)
+	}
 }
 
 // lie says where virtual times lie on real clusters, for a few configurations.
