@@ -18,7 +18,7 @@ import (
 
 func (e *env) reportCommand() *cobra.Command {
 	var out, figures string
-	var target string
+	var target, name string
 	var draws int
 	var asJSON bool
 	c := &cobra.Command{
@@ -41,6 +41,11 @@ Times are those of real clusters as far as these are known: of draws of transpor
 devices and codec rates (gradlab help whatif), the same clusters for all that is compared.
 So the answer says how probably each is first. Where the sizes of frames are not known
 they are those of the virtual clock, which the answer says.
+
+Over a numeric key that the runs were swept over, such as network.bandwidth, workers or a
+codec's keep, a figure has a line for each configuration, and sentences say where the first
+of them change places, with an interval over the same seeds and draws; only where both sides
+of that are told. By two such keys a matrix says which is soonest.
 
 Which is soonest, has the fewest bytes and is most accurate is printed as data by --json:
 an object a facet; a probability is null where one seed and no draws tell none.`,
@@ -66,17 +71,14 @@ an object a facet; a probability is null where one seed and no draws tell none.`
 			if err != nil {
 				return err
 			}
+			if name != "" {
+				r.Title = name
+			}
 			if err := e.lie(cmd.Context(), r, draws); err != nil {
 				return err
 			}
 			if asJSON {
-				enc := json.NewEncoder(e.out)
-				for _, t := range r.Tasks {
-					if err := enc.Encode(t.Summary()); err != nil {
-						return err
-					}
-				}
-				return nil
+				return e.summaries(r)
 			}
 			var page bytes.Buffer
 			if err := r.HTML(&page); err != nil {
@@ -90,14 +92,7 @@ an object a facet; a probability is null where one seed and no draws tell none.`
 			if err := os.WriteFile(out, page.Bytes(), 0o644); err != nil {
 				return err
 			}
-			for _, t := range r.Tasks {
-				if len(r.Tasks) > 1 {
-					fmt.Fprintln(e.out, t.Title())
-				}
-				for _, s := range t.Answer() {
-					fmt.Fprintln(e.out, s)
-				}
-			}
+			e.answers(r)
 			fmt.Fprintln(e.out, "wrote", out)
 			if figures == "" {
 				return nil
@@ -110,11 +105,38 @@ an object a facet; a probability is null where one seed and no draws tell none.`
 		},
 	}
 	c.Flags().StringVarP(&out, "output", "o", "report.html", "the page")
-	c.Flags().IntVar(&draws, "draws", ask.Draws, "draws of uncertain parameters that times, intervals and probabilities rest on; 0: times of the virtual clock, as where there are more than 16 configurations")
-	c.Flags().BoolVar(&asJSON, "json", false, "write no page: print a JSON object a facet, with target, seeds, answers, baseline")
+	c.Flags().IntVar(&draws, "draws", ask.Draws, "draws of uncertain parameters that times, intervals and probabilities rest on; 0: times of the virtual clock, as where there are more than 48 configurations")
+	c.Flags().BoolVar(&asJSON, "json", false, "write no page: print a JSON object a facet, with target, seeds, answers, baseline, crossings")
+	c.Flags().StringVar(&name, "name", "", "title of the page (default: what is computed, such as a model on a data set)")
 	c.Flags().StringVar(&target, "target", "", "what to reach: an `accuracy` such as 0.95, loss<=1.9, or 0.95best, a share of the best (default: that of the runs)")
 	c.Flags().StringVar(&figures, "figures", "", "folder for every figure as SVG, PNG and PDF")
 	return c
+}
+
+// summaries prints a JSON object for each task.
+func (e *env) summaries(r *report.Report) error {
+	enc := json.NewEncoder(e.out)
+	for _, t := range r.Tasks {
+		if err := enc.Encode(t.Summary()); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// answers prints what runs say, in sentences.
+func (e *env) answers(r *report.Report) {
+	for _, t := range r.Tasks {
+		if len(r.Tasks) > 1 {
+			fmt.Fprintln(e.out, t.Title())
+		}
+		for _, s := range t.Answer() {
+			fmt.Fprintln(e.out, s)
+		}
+	}
+	for _, s := range r.Swept() {
+		fmt.Fprintln(e.out, s)
+	}
 }
 
 // lie says where virtual times lie on real clusters, for a few configurations.
@@ -122,7 +144,7 @@ func (e *env) lie(ctx context.Context, r *report.Report, draws int) error {
 	if draws == 0 {
 		return nil
 	}
-	const most = 16
+	const most = 48
 	return r.Lie(most, func(run *store.Run) (*report.Draws, error) {
 		in, each, err := ask.Lies(ctx, run.Folder, e.places(), draws)
 		switch {

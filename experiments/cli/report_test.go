@@ -30,11 +30,17 @@ func TestReportCommand(t *testing.T) {
 		}
 		return string(b)
 	}
+	if !strings.Contains(page(), "<h1>logistic on digits</h1>") {
+		t.Error("the page is not headed by the model and the data")
+	}
 	const interval = `<th class="n">90 %</th>`
 	if !strings.Contains(page(), interval) {
 		t.Error("virtual times have no interval")
 	}
-	program.Finish(t, 0, "report", dir, "-o", out, "--draws", "0")
+	program.Finish(t, 0, "report", dir, "-o", out, "--draws", "0", "--name", "signs & casts")
+	if !strings.Contains(page(), "<h1>signs &amp; casts</h1>") {
+		t.Error("the page has another name")
+	}
 	if strings.Contains(page(), interval) {
 		t.Error("nobody asked for an interval")
 	}
@@ -68,7 +74,7 @@ func TestReportTakesFiltersAndATarget(t *testing.T) {
 	if s := report(); count("<details>") != 4 || count("<h2>logistic on digits") != 2 || !strings.Contains(s, "network.bandwidth=10Gbps\n") || !strings.Contains(s, "--target 0.9 asks for one") {
 		t.Errorf("all of them: %d runs\n%s", count("<details>"), s)
 	}
-	if report("network.bandwidth=1Gbps"); count("<details>") != 2 || count("<h2>logistic on digits") != 1 {
+	if report("network.bandwidth=1Gbps"); count("<details>") != 2 || count(`<section class="task"`) != 1 {
 		t.Errorf("on one network there are %d runs", count("<details>"))
 	}
 	if s := report("network.bandwidth=1Gbps", "codec=bf16", "--target", "0.3"); count("<details>") != 1 || !strings.Contains(s, "bf16") && !strings.Contains(s, "reaches") {

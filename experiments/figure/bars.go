@@ -47,6 +47,23 @@ func cut(name string, room vg.Length) string {
 	return name
 }
 
+// drawBeside draws upright bars, those at one place side by side.
+func (p *panel) drawBeside(looks []look) {
+	c := p.area
+	width := 0.8 / float64(max(1, len(p.Series)))
+	for k, s := range p.Series {
+		for i, x := range s.X {
+			if !p.X.has(x) || !p.Y.has(s.Y[i]) || s.Y[i] <= 0 {
+				continue
+			}
+			from := x - 0.4 + width*float64(k)
+			x0, x1 := c.X(p.x.norm(from)), c.X(p.x.norm(from+width))
+			y0, y1 := c.Y(p.y.norm(0)), c.Y(p.y.norm(s.Y[i]))
+			c.FillPolygon(looks[k].mark.Color, c.ClipPolygonXY([]vg.Point{{X: x0, Y: y0}, {X: x1, Y: y0}, {X: x1, Y: y1}, {X: x0, Y: y1}}))
+		}
+	}
+}
+
 // drawBars draws the panel as bars, a piece for each series in its look.
 func (p *panel) drawBars(looks []look) {
 	c := p.area

@@ -2,6 +2,7 @@ package figure
 
 import (
 	"bytes"
+	"fmt"
 	"math"
 	"strings"
 	"testing"
@@ -70,10 +71,79 @@ func TestTagsHideNothing(t *testing.T) {
 	}
 }
 
-func TestFadedSeriesAreGrey(t *testing.T) {
-	svg, err := SVG(Figure{Series: []Series{{Name: "a", Faded: true, X: []float64{1, 2}, Y: []float64{1, 2}}}})
-	if err != nil || bytes.Contains(svg, []byte("#0072B2")) || !bytes.Contains(svg, []byte(Colours()["faded"])) {
-		t.Errorf("%v\n%s", err, svg)
+// Bars at one place stand side by side, from zero.
+func TestBarsSideBySide(t *testing.T) {
+	t.Parallel()
+	f := Figure{Beside: true, Series: []Series{{Name: "a", X: []float64{0, 1}, Y: []float64{0.5, 0.5}}, {Name: "b", X: []float64{0, 1}, Y: []float64{0.2, 0.8}}}}
+	if x, y := f.scales(); x.min > -0.4 || x.max < 1.4 || y.min != 0 {
+		t.Errorf("scales %v and %v", x, y)
+	}
+	svg, err := SVG(f)
+	for colour, want := range map[string]int{"#0072B2": 3, "#D55E00": 3} { // two and the legend's
+		if n := bytes.Count(svg, []byte("fill:"+colour)); err != nil || n != want {
+			t.Errorf("%d bars in %s, %v", n, colour, err)
+		}
+	}
+}
+
+// Where a curve reaches the target there is a mark, once, and none on a curve that begins
+// there or never comes.
+func TestTargetIsMarkedWhereReached(t *testing.T) {
+	t.Parallel()
+	p := panel{Figure: Figure{Target: 0.9}}
+	for _, c := range []struct {
+		y    []float64
+		want int
+	}{{[]float64{0.5, 0.8, 0.92, 0.85, 0.95}, 2}, {[]float64{0.5, 0.8}, -1}, {[]float64{2, 1.5, 0.9}, 2}, {[]float64{0.9, 0.95}, -1}, {[]float64{math.NaN(), 0.8, 0.9}, 2}} {
+		if got := p.reaches(Series{Name: "a", X: []float64{1, 2, 3, 4, 5}[:len(c.y)], Y: c.y}); got != c.want {
+			t.Errorf("%v: %d, want %d", c.y, got, c.want)
+		}
+	}
+	count := func(target float64) int {
+		svg, err := SVG(Figure{Target: target, Series: []Series{{Name: "a", X: []float64{1, 2, 3}, Y: []float64{1, 2, 3}}}})
+		if err != nil {
+			t.Fatal(err)
+		}
+		return bytes.Count(svg, []byte("fill:#0072B2"))
+	}
+	if count(1.5) != 1 || count(5) != 0 {
+		t.Errorf("%d and %d marks", count(1.5), count(5))
+	}
+}
+
+// Of up to eight, all tags are written, farther off where there is no room.
+func TestEightTagsAreAllThere(t *testing.T) {
+	t.Parallel()
+	var f Figure
+	for i := range 8 {
+		f.Series = append(f.Series, Series{Name: "a", Tag: "a tag", Marks: true, X: []float64{1 + float64(i)/100}, Y: []float64{0.5 + float64(i%3)/100}})
+	}
+	f.Series = append(f.Series, Series{Name: "b", Marks: true, X: []float64{1.5}, Y: []float64{1}})
+	svg, err := SVG(f)
+	if n := bytes.Count(svg, []byte(">a tag<")); err != nil || n != 8 {
+		t.Errorf("%d of 8 tags, %v", n, err)
+	}
+}
+
+// Marks have seven shapes, no two of which are alike.
+func TestSevenShapes(t *testing.T) {
+	t.Parallel()
+	seen := map[string]bool{}
+	for i := range 8 {
+		seen[fmt.Sprintf("%T%v", lookAt(i).mark.Shape, lookAt(i).mark.Shape)] = true
+	}
+	if len(seen) != 7 {
+		t.Errorf("%d shapes", len(seen))
+	}
+}
+
+// A faded series keeps its colour, at 40 %, and is grey where it has no name.
+func TestFadedSeriesKeepTheirColour(t *testing.T) {
+	for name, want := range map[string]string{"a": "stroke:#0072B2;stroke-opacity:0.4", "": "stroke:" + Colours()["faded"]} {
+		svg, err := SVG(Figure{Series: []Series{{Name: name, Faded: true, X: []float64{1, 2}, Y: []float64{1, 2}}}})
+		if err != nil || !bytes.Contains(svg, []byte(want)) {
+			t.Errorf("%v: no %s in\n%s", err, want, svg)
+		}
 	}
 }
 

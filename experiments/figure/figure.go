@@ -20,7 +20,7 @@ type Series struct {
 	Lo, Hi []float64 // optional band around Y, as error bars if Marks
 	Marks  bool      // a mark at every point. A point alone is always marked
 	Tag    string    // written beside the last point, where there is room
-	Faded  bool      // in grey
+	Faded  bool      // its colour at 40 %; in grey without a name
 }
 
 // Axis describes one axis of a panel.
@@ -36,7 +36,8 @@ type Figure struct {
 	Title  string
 	X, Y   Axis
 	Series []Series
-	Target float64 // a dashed line at this Y. 0: none
+	Target float64 // a dashed line at this Y, with a mark where each curve reaches it. 0: none
+	Beside bool    // upright bars from zero instead of curves, those at one X side by side; X are whole numbers
 
 	// Rows makes stacked horizontal bars, a name each, the first on top. X of a
 	// series is then the length of its piece in every row; Y and the Y axis are

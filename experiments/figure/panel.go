@@ -79,6 +79,9 @@ func (f Figure) scales() (x, y scale) {
 			if s.Lo != nil {
 				ys = append(ys, s.Lo[i], s.Hi[i])
 			}
+			if f.Beside {
+				xs, ys = append(xs, s.X[i]-0.5, s.X[i]+0.5), append(ys, 0)
+			}
 		}
 	}
 	if f.Target != 0 {
@@ -117,10 +120,17 @@ func (p *panel) draw(looks []look) {
 	curves := make([]curve, len(p.Series))
 	looks = slices.Clone(looks)
 	empty := true
+	if p.Beside {
+		p.drawBeside(looks)
+	}
 	for i, s := range p.Series {
+		if p.Beside {
+			empty = empty && len(s.X) == 0
+			continue
+		}
 		curves[i] = p.curve(s)
 		if s.Faded {
-			looks[i] = looks[i].faded()
+			looks[i] = looks[i].faded(s.Name != "")
 		}
 		empty = empty && len(curves[i].runs) == 0
 		curves[i].drawBand(c, looks[i])
@@ -129,6 +139,7 @@ func (p *panel) draw(looks []look) {
 	for i := range curves {
 		curves[i].draw(c, looks[i])
 	}
+	p.drawReached(looks)
 	p.drawTags(curves, looks)
 	if empty {
 		c.FillText(emptyText, c.Center(), "no data")

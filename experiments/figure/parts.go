@@ -52,7 +52,7 @@ func Parts(panels ...Figure) (figures, legend []Part, err error) {
 func Colours() map[string]string {
 	out := map[string]string{
 		"text": hex(color.Gray{0x00}), "tick": hex(xTickText.Color), "axis": hex(axisLine.Color), "grid": hex(gridLine.Color),
-		"aim": hex(aimText.Color), "faded": hex(look{}.faded().mark.Color), "aside": hex(aimLine.Color),
+		"aim": hex(aimText.Color), "faded": hex(look{}.faded(false).mark.Color), "aside": hex(aimLine.Color),
 	}
 	for i, c := range palette {
 		if i != 6 { // black is the text's

@@ -65,7 +65,10 @@ func (s *sheet) assign() (entries []entry) {
 			if p.Rows != nil {
 				line, mark = false, false
 			}
-			bar := p.Rows != nil
+			bar := p.Rows != nil || p.Beside && len(r.X) > 0
+			if p.Beside {
+				line, mark = false, false
+			}
 			if i, ok := seen[r.Name]; ok && r.Name != "" {
 				looks = append(looks, entries[i].own)
 				entries[i].line = entries[i].line || line
@@ -79,7 +82,7 @@ func (s *sheet) assign() (entries []entry) {
 			if r.Name != "" {
 				seen[r.Name] = len(entries)
 				if r.Faded {
-					l = l.faded()
+					l = l.faded(true)
 				}
 				entries = append(entries, entry{r.Name, l, looks[len(looks)-1], line, mark, bar})
 			}

@@ -54,14 +54,18 @@ var palette = []color.NRGBA{
 	{0xE6, 0x9F, 0x00, 0xFF}, {0x56, 0xB4, 0xE9, 0xFF}, {0x00, 0x00, 0x00, 0xFF}, {0x88, 0x22, 0x55, 0xFF},
 }
 
-// There are as many dashes as shapes, and no common factor with the palette, so
-// that looks repeat late.
+// Neither dashes nor shapes have a common factor with the palette, so that looks
+// repeat late.
 var dashes = [][]vg.Length{nil, points(7, 2.5), points(2, 2), points(7, 2.5, 2, 2.5), points(12, 3)}
 
 var shapes = []draw.GlyphDrawer{
 	draw.CircleGlyph{}, draw.BoxGlyph{}, draw.PyramidGlyph{},
 	polygon{{X: 0, Y: 1.25}, {X: 1.25, Y: 0}, {X: 0, Y: -1.25}, {X: -1.25, Y: 0}},
 	polygon{{X: 0, Y: -1.2}, {X: 1.1, Y: 0.7}, {X: -1.1, Y: 0.7}},
+	polygon{{X: 0.4, Y: 0.4}, {X: 0.4, Y: 1.2}, {X: -0.4, Y: 1.2}, {X: -0.4, Y: 0.4}, {X: -1.2, Y: 0.4}, {X: -1.2, Y: -0.4},
+		{X: -0.4, Y: -0.4}, {X: -0.4, Y: -1.2}, {X: 0.4, Y: -1.2}, {X: 0.4, Y: -0.4}, {X: 1.2, Y: -0.4}, {X: 1.2, Y: 0.4}},
+	polygon{{X: 0, Y: 0.55}, {X: 0.85, Y: 1.4}, {X: 1.4, Y: 0.85}, {X: 0.55, Y: 0}, {X: 1.4, Y: -0.85}, {X: 0.85, Y: -1.4},
+		{X: 0, Y: -0.55}, {X: -0.85, Y: -1.4}, {X: -1.4, Y: -0.85}, {X: -0.55, Y: 0}, {X: -1.4, Y: 0.85}, {X: -0.85, Y: 1.4}},
 }
 
 func points(l ...vg.Length) []vg.Length { return l }
@@ -71,13 +75,24 @@ type look struct {
 	line draw.LineStyle
 	bar  draw.LineStyle // error bars
 	mark draw.GlyphStyle
-	band color.NRGBA
+	band tint
+}
+
+// tint is a colour that lets through what is below it. Rounded up, it is found again to the
+// digit where it was multiplied by its opacity, so that pages know it.
+type tint struct{ color.NRGBA }
+
+// RGBA is the colour times its opacity.
+func (t tint) RGBA() (r, g, b, a uint32) {
+	a = 0x101 * uint32(t.A)
+	times := func(c uint8) uint32 { return (uint32(c)*a + 254) / 255 }
+	return times(t.R), times(t.G), times(t.B), a
 }
 
 // lookAt is the look of the i-th name.
 func lookAt(i int) look {
 	c := palette[i%len(palette)]
-	band := c
+	band := tint{c}
 	band.A = 48
 	return look{
 		line: draw.LineStyle{Color: c, Width: 1.8, Dashes: dashes[i%len(dashes)]},
@@ -87,13 +102,17 @@ func lookAt(i int) look {
 	}
 }
 
-// faded is the look in grey.
-func (l look) faded() look {
-	grey := color.NRGBA{0xA8, 0xA8, 0xA8, 0xFF}
-	l.line.Color, l.bar.Color, l.mark.Color = grey, grey, grey
+// faded is the look in its colour at 40 %, or in grey where the series has no name.
+func (l look) faded(named bool) look {
+	c := tint{color.NRGBA{0xA8, 0xA8, 0xA8, 0xFF}}
+	if named {
+		c = l.band
+		c.A = 0x66
+	}
+	l.line.Color, l.bar.Color, l.mark.Color = c, c, c
 	l.line.Width = 1
-	grey.A = l.band.A
-	l.band = grey
+	c.A = 24
+	l.band = c
 	return l
 }
 

@@ -8,11 +8,18 @@ import (
 
 // drawTags writes the series' tags beside their last points, where they hide
 // neither a point nor another tag, and are nearer to their own point than to any
-// other. Those without room stay out: the legend has their names. Tags of series
-// that are not faded come first.
+// other. Those without room there stay out, as the legend has their names; of up to eight
+// they stand farther off, at the end of a line. Tags of series that are not faded come
+// first.
 func (p *panel) drawTags(curves []curve, looks []look) {
 	var taken []vg.Rectangle
 	var points []vg.Point
+	tags := 0
+	for _, s := range p.Series {
+		if s.Tag != "" {
+			tags++
+		}
+	}
 	for _, c := range curves {
 		for _, r := range c.runs {
 			if !c.marks && len(r.at) > 1 {
@@ -32,7 +39,14 @@ func (p *panel) drawTags(curves []curve, looks []look) {
 				continue
 			}
 			last := curves[i].runs[len(curves[i].runs)-1].at
-			if box, ok := p.room(last[len(last)-1], s.Tag, taken, points); ok {
+			at := last[len(last)-1]
+			box, ok := p.room(at, s.Tag, taken, points)
+			if !ok && tags <= allTagged {
+				if box, ok = p.farther(at, s.Tag, taken); ok {
+					p.area.StrokeLine2(tickLine, at.X, at.Y, max(box.Min.X, min(at.X, box.Max.X)), max(box.Min.Y, min(at.Y, box.Max.Y)))
+				}
+			}
+			if ok {
 				taken = append(taken, box)
 				style := tagText
 				if faded {
@@ -54,6 +68,25 @@ func (p *panel) room(at vg.Point, text string, taken []vg.Rectangle, points []vg
 		box := around(mid, w/2, h/2)
 		if inside(p.area, box.Min) && inside(p.area, box.Max) && !overlaps(box, taken) && !strays(box, at, points) {
 			return box, true
+		}
+	}
+	return vg.Rectangle{}, false
+}
+
+// allTagged is up to how many tags all of them are written.
+const allTagged = 8
+
+// farther finds the nearest place for a text that hides nothing, off its point.
+func (p *panel) farther(at vg.Point, text string, taken []vg.Rectangle) (vg.Rectangle, bool) {
+	w, h := tagText.Width(text), tagText.Height(text)
+	for off := vg.Length(12); off < 120; off += 6 {
+		for k := range 16 {
+			sin, cos := math.Sincos(2 * math.Pi * float64(k) / 16)
+			mid := vg.Point{X: at.X + vg.Length(cos)*(off+w/2), Y: at.Y + vg.Length(sin)*(off+h/2)}
+			box := around(mid, w/2, h/2)
+			if inside(p.area, box.Min) && inside(p.area, box.Max) && !overlaps(box, taken) {
+				return box, true
+			}
 		}
 	}
 	return vg.Rectangle{}, false

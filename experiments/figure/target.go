@@ -29,6 +29,41 @@ func (p *panel) drawTarget(curves []curve) {
 	c.FillText(aimText, best, text)
 }
 
+// reaches is the first point of a series that is at the target, where it was not there from
+// the beginning: above it, or below where it began above. −1: there is none.
+func (p *panel) reaches(s Series) int {
+	if p.Target == 0 || s.Marks || s.Name == "" {
+		return -1
+	}
+	first := 0.0
+	for i, y := range s.Y {
+		switch {
+		case !p.X.has(s.X[i]) || !p.Y.has(y):
+		case first == 0:
+			if first = y - p.Target; first == 0 {
+				return -1
+			}
+		case (y-p.Target)*first <= 0:
+			return i
+		}
+	}
+	return -1
+}
+
+// drawReached marks where series reach the target.
+func (p *panel) drawReached(looks []look) {
+	for i, s := range p.Series {
+		if k := p.reaches(s); k >= 0 {
+			at := vg.Point{X: p.area.X(p.x.norm(s.X[k])), Y: p.area.Y(p.y.norm(s.Y[k]))}
+			if inside(p.area, at) {
+				mark := looks[i].mark
+				mark.Radius *= 1.3
+				p.area.DrawGlyphNoClip(mark, at)
+			}
+		}
+	}
+}
+
 // crossings counts, in steps along the curves, how much of them is in the box.
 func crossings(curves []curve, box vg.Rectangle) (n int) {
 	const steps = 40 // of a piece of line

@@ -28,6 +28,10 @@ func (t *Task) Answer() []string {
 	if t.mixed {
 		out = append(out, "Some of these runs have metric=loss and others metric=accuracy: all are compared by accuracy; --target 'loss<=1.9' has them compared by loss.")
 	}
+	out = append(out, t.bottlenecks()...)
+	if len(t.choices()) > 1 && t.repeated() {
+		out = append(out, "What seeds tell is told "+tested+".")
+	}
 	if n := t.clockNote(); n != "" {
 		out = append(out, n)
 	}
@@ -87,13 +91,13 @@ func (t *Task) answer() []string {
 		s += " With one seed each, nothing says which differences would come again."
 	case len(same)+len(worse) == 0:
 	case len(same) == 0 && len(unknown) == 0:
-		s += " All others are behind it by more than the seeds explain " + test + "."
+		s += " All others are behind it by more than the seeds explain."
 	case len(same) == 0:
-		s += fmt.Sprintf(" %s %s behind it by more than the seeds explain %s; of %s there are too few seeds.", list(worse), are(len(worse)), test, list(unknown))
+		s += fmt.Sprintf(" %s %s behind it by more than the seeds explain; of %s there are too few seeds.", list(worse), are(len(worse)), list(unknown))
 	case len(worse) == 0 && len(unknown) == 0:
-		s += " The seeds do not tell it from any other " + test + "."
+		s += " The seeds do not tell it from any other."
 	default:
-		s += fmt.Sprintf(" The seeds do not tell it from %s %s.", list(same), test)
+		s += fmt.Sprintf(" The seeds do not tell it from %s.", list(same))
 	}
 	out = append(out, s, t.onFront())
 	if !t.Target.Asked() {

@@ -49,7 +49,6 @@ func (t *Task) onClusters(drawn map[*Config]*Draws) {
 		c.Low, c.High = t.lies(c)
 	}
 	t.compare()
-	t.draw()
 }
 
 func scaled(x []float64, by float64) (out []float64) {
@@ -92,8 +91,7 @@ func (t *Task) lies(c *Config) (low, high float64) {
 		}
 	}
 	slices.Sort(all)
-	at := func(q float64) float64 { return all[int(math.Round(q*float64(len(all)-1)))] }
-	return at(0.05), at(0.95)
+	return quantile(all, 0.05), quantile(all, 0.95)
 }
 
 // before is the probability that a configuration is sooner than another one, by draws; 1 if

@@ -17,9 +17,9 @@ type Summary struct {
 	Seeds    int        `json:"seeds"`  // most of a configuration
 	Answers  Answers    `json:"answers"`
 	Baseline *Baseline  `json:"baseline"` // one worker alone; null: it is not there
-	// Crossings are where lines over a swept axis cross; null: a report compares within a
-	// facet, and has none.
-	Crossings []float64 `json:"crossings"`
+	// Crossings are where the best configurations over a swept key change places, of this
+	// facet or of several that differ in the key.
+	Crossings []Crossing `json:"crossings"`
 }
 
 // Answers are the winners in all that is asked for; null where that is not known.
@@ -51,7 +51,10 @@ type Baseline struct {
 
 // Summary is the task's answer as data.
 func (t *Task) Summary() Summary {
-	d := Summary{Facet: t.Title(), Target: t.Target}
+	d := Summary{Facet: t.Title(), Target: t.Target, Crossings: []Crossing{}}
+	for _, v := range t.views {
+		d.Crossings = append(d.Crossings, v.Crossings...)
+	}
 	for _, c := range t.Configs {
 		d.Seeds = max(d.Seeds, len(c.Trials)+c.Failed)
 	}

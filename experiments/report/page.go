@@ -30,36 +30,98 @@ var styleText string
 var scriptText string
 
 var page = template.Must(template.New("page").Funcs(template.FuncMap{
-	"percent":   percent,
-	"seconds":   progress.Seconds,
-	"bytes":     bytesText,
-	"duration":  func(s stats.Summary) string { return words(s, progress.Seconds) },
-	"volume":    func(s stats.Summary) string { return words(s, bytesText) },
-	"toSeconds": func(r stats.Reach) string { return reached(r, progress.Seconds) },
-	"toBytes":   func(r stats.Reach) string { return reached(r, bytesText) },
-	"toUpdates": func(r stats.Reach) string {
-		return reached(r, func(x float64) string { return fmt.Sprintf("%.0f", x) })
-	},
-	"times": times,
-	"lies": func(c *Config) string {
-		return orNever(c.Low) + " to " + orNever(c.High)
-	},
-	"speedUp": func(x float64) string {
-		if math.IsNaN(x) {
-			return ""
-		}
-		return store.SpeedUp(x) + "×"
-	},
+	"percent":  percent,
+	"seconds":  progress.Seconds,
+	"bytes":    bytesText,
 	"sortable": sortable,
 	"toFloat":  func(n uint64) float64 { return float64(n) },
-	"chance":   chance,
-	"figures":  func(s Section) (Drawing, error) { return Draw(s.Panels...) },
+	"figure":   drawing,
 	"settings": settings,
 	"slug":     func(t *Task, s Section) string { return t.Slug() + "-" + s.Name },
 	"most":     func() int { return most },
 	"folds":    folds,
 	"bare":     func(r *store.Run) string { return runLabel(r) },
 }).Parse(pageText))
+
+// drawnSection is a section as the page shows it.
+type drawnSection struct {
+	ID string
+	Section
+	Drawing
+}
+
+func drawing(id string, s Section) (drawnSection, error) {
+	d, err := Draw(s.Panels...)
+	return drawnSection{id, s, d}, err
+}
+
+// Entry is a line of the list of contents.
+type Entry struct{ ID, Title string }
+
+// Contents lists the parts of the page: of several tasks the tasks, of one its figures.
+func (r *Report) Contents() (out []Entry) {
+	for i, v := range r.Views {
+		out = append(out, Entry{r.Slug(i), v.Title})
+	}
+	for i, w := range r.Winners {
+		out = append(out, Entry{fmt.Sprint("winners-", i), "Soonest by " + w.Rows + " and " + w.Columns})
+	}
+	for _, t := range r.Tasks {
+		if len(r.Tasks) > 1 {
+			name := t.Facet
+			if name == "" {
+				name = t.Title()
+			}
+			out = append(out, Entry{t.Slug(), name})
+			continue
+		}
+		for i, s := range t.Sections {
+			out = append(out, Entry{t.Slug() + "-" + s.Name, s.Title})
+			if i == 0 {
+				out = append(out, Entry{t.Slug() + "-sentences", "In sentences"}, Entry{t.Slug() + "-table", "Configurations"})
+			}
+		}
+	}
+	if len(r.Notes) > 0 {
+		out = append(out, Entry{"caveats", "Caveats"})
+	}
+	return append(out, Entry{"runs", "Every run"})
+}
+
+// Common is what all tasks have in common beside the title: their clock.
+func (r *Report) Common() string {
+	clock := ""
+	for _, t := range r.Tasks {
+		if clock != "" && t.Clock() != clock {
+			return ""
+		}
+		clock = t.Clock()
+	}
+	return clock
+}
+
+// Footnotes say once what stands behind intervals, tests and marks of the page.
+func (r *Report) Footnotes() (out []string) {
+	var learned, lying, measured bool
+	for _, t := range r.Tasks {
+		learned, lying, measured = learned || t.Learned(), lying || t.Lying(), measured || t.Measured()
+	}
+	if len(r.Tasks) == 0 {
+		return nil
+	}
+	s := "± is half a 95 % interval of the mean (Student's t over seeds); of two seeds there is the range. Times and bytes to a target are medians over seeds. "
+	if learned {
+		s += "Behind the best is the difference from the best of the others with simultaneous 95 % limits. "
+	}
+	out = append(out, s+"Who is better is told "+tested+", and p is corrected for all pairs. On the Pareto front no other is better in one thing that is asked for and not worse in the others; configurations that seeds and evaluations cannot tell apart are equal.")
+	if lying {
+		out = append(out, "Times are those of draws of real clusters, by what is known of transports, devices and codec rates: the median, and in the column 90 % where nine cases of ten lie, over seeds and draws.")
+	}
+	if measured {
+		out = append(out, "Speed-up is over one worker alone.")
+	}
+	return append(out, "Compression is the bytes that codec raw, and bf16, would have sent over those that were.")
+}
 
 // HTML writes the page.
 func (r *Report) HTML(w io.Writer) error {

@@ -11,6 +11,7 @@ package report
 
 import (
 	"errors"
+	"fmt"
 	"os"
 	"path/filepath"
 	"slices"
@@ -24,10 +25,13 @@ import (
 
 // Report is a comparison of runs.
 type Report struct {
-	Title string
+	Title string // what is computed, or the names of recipes where nothing was; a caller may set another
 	Tasks []*Task
-	Runs  []*store.Run // all of them, those without a result too
-	Notes []string     // what could not be read, and caveats of runs
+	// Views are over swept keys that tasks differ in, and Winners who is soonest by two keys.
+	Views   []*View
+	Winners []*Winners
+	Runs    []*store.Run // all of them, those without a result too
+	Notes   []string     // what could not be read, and caveats of runs
 }
 
 // New compares runs. Only runs of one environment (network, devices, net) compete:
@@ -41,7 +45,7 @@ func New(runs []*store.Run, target train.Goal) (*Report, error) {
 		return nil, errors.New("no runs to report on")
 	}
 	r := &Report{Runs: runs}
-	var recipes []string
+	var of, recipes []string
 	ended := map[string][]*store.Run{}
 	var keys []string
 	for _, run := range runs {
@@ -57,7 +61,6 @@ func New(runs []*store.Run, target train.Goal) (*Report, error) {
 		}
 		ended[k] = append(ended[k], run)
 	}
-	r.Title = strings.Join(recipes, ", ")
 	for _, k := range keys {
 		for _, f := range store.Facets(withResult(ended[k])) {
 			t, err := newTask(f, target)
@@ -65,13 +68,20 @@ func New(runs []*store.Run, target train.Goal) (*Report, error) {
 				return nil, err
 			}
 			r.Tasks = append(r.Tasks, t)
+			if !slices.Contains(of, t.What()) {
+				of = append(of, t.What())
+			}
 		}
+	}
+	if r.Title = list(of); len(of) == 0 {
+		r.Title = list(recipes)
 	}
 	for _, run := range runs {
 		r.Notes = append(r.Notes, caveats(run)...)
 	}
 	slices.Sort(r.Notes)
 	r.Notes = slices.Compact(r.Notes)
+	r.sweep()
 	return r, nil
 }
 
@@ -112,6 +122,7 @@ func (r *Report) Lie(most int, where func(*store.Run) (*Draws, error)) error {
 		}
 		t.onClusters(drawn)
 	}
+	r.sweep()
 	return nil
 }
 
@@ -121,17 +132,6 @@ func withResult(runs []*store.Run) (out []*store.Run) {
 		if slices.ContainsFunc(g.Runs, (*store.Run).IsDone) {
 			out = append(out, g.Runs...)
 		}
-	}
-	return out
-}
-
-// Answer is the first sentence of each task, where there are several.
-func (r *Report) Answer() (out []string) {
-	if len(r.Tasks) < 2 {
-		return nil
-	}
-	for _, t := range r.Tasks {
-		out = append(out, t.Title()+": "+t.Answer()[0])
 	}
 	return out
 }
@@ -172,29 +172,68 @@ func (r *Report) Updated() time.Time {
 }
 
 // Figures writes every figure of the report below dir as SVG, PNG and PDF, and
-// returns the files' names.
+// returns the files' names. Those of one task among several have its facet in theirs.
 func (r *Report) Figures(dir string) (files []string, err error) {
+	write := func(name string, panels []figure.Figure) error {
+		base := filepath.Join(dir, name)
+		saved, err := figure.Save(base, panels...)
+		if files = append(files, saved...); err != nil {
+			return err
+		}
+		pdf, err := figure.PDF(panels...)
+		if err != nil {
+			return err
+		}
+		if err := os.WriteFile(base+".pdf", pdf, 0o644); err != nil {
+			return err
+		}
+		files = append(files, base+".pdf")
+		return nil
+	}
+	for i, v := range r.Views {
+		if err := write(r.Slug(i), v.Panels); err != nil {
+			return files, err
+		}
+	}
 	for _, t := range r.Tasks {
 		for _, s := range t.Sections {
 			name := s.Name
 			if len(r.Tasks) > 1 {
-				name = t.Slug() + "-" + name
+				name = r.short(t) + "-" + name
 			}
-			base := filepath.Join(dir, name)
-			saved, err := figure.Save(base, s.Panels...)
-			files = append(files, saved...)
-			if err != nil {
+			if err := write(name, s.Panels); err != nil {
 				return files, err
 			}
-			pdf, err := figure.PDF(s.Panels...)
-			if err != nil {
-				return files, err
-			}
-			if err := os.WriteFile(base+".pdf", pdf, 0o644); err != nil {
-				return files, err
-			}
-			files = append(files, base+".pdf")
 		}
 	}
 	return files, nil
+}
+
+// Slug names the i-th view in files and on the page; several of one axis are numbered.
+func (r *Report) Slug(i int) string {
+	v, n, at := r.Views[i], 0, 0
+	for k, o := range r.Views {
+		if o.Name == v.Name {
+			if n++; k == i {
+				at = n
+			}
+		}
+	}
+	if n == 1 {
+		return v.Name
+	}
+	return fmt.Sprintf("%s-%d", v.Name, at)
+}
+
+// short names a task among the others in file names: by its facet where that tells it from
+// all of them.
+func (r *Report) short(t *Task) string {
+	count := map[string]int{}
+	for _, o := range r.Tasks {
+		count[slug(o.Facet)]++
+	}
+	if name := slug(t.Facet); name != "" && count[name] == 1 {
+		return name
+	}
+	return t.Slug()
 }

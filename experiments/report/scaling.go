@@ -88,24 +88,20 @@ func (t *Task) scaling() Section {
 		Text: "Throughput is samples a second over the whole run; efficiency compares it with perfect scaling of the fewest workers. A fit needs three numbers of workers, and four to prove anything."}
 	workers := figure.Axis{Label: "workers", Log: true}
 	rate := figure.Figure{Title: "throughput", X: workers, Y: figure.Axis{Label: "samples a second", Log: true}}
-	share := figure.Figure{Title: "efficiency", X: figure.Axis{Label: "workers"}, Y: figure.Axis{Label: "of perfect scaling", Unit: figure.Percent}}
-	reach := figure.Figure{Title: "time to the target", X: workers, Y: figure.Axis{Label: t.Clock(), Log: true, Unit: figure.Seconds}}
+	share := figure.Figure{Title: "efficiency", X: workers, Y: figure.Axis{Label: "of perfect scaling", Unit: figure.Percent}}
 	if n := len(ls); folds(n) {
 		s.Notes = append(s.Notes, fmt.Sprintf("Of %d that differ in workers alone the %d with the first of the table.", n, most))
 		ls = ls[:most]
 	}
 	for _, l := range ls {
 		ps := l.points()
-		r, e, a := figure.Series{Name: l.label, Marks: true}, figure.Series{Name: l.label, Marks: true}, figure.Series{Name: l.label, Marks: true}
+		r, e := figure.Series{Name: l.label, Marks: true}, figure.Series{Name: l.label, Marks: true}
 		for i, x := range stats.Efficiency(ps) {
 			n := float64(ps[i].N)
 			r.X, r.Y = append(r.X, n), append(r.Y, ps[i].Throughput)
 			e.X, e.Y = append(e.X, n), append(e.Y, x)
-			if m := l.rungs[i].ToSeconds.Median; !math.IsInf(m, 0) {
-				a.X, a.Y = append(a.X, n), append(a.Y, m)
-			}
 		}
-		rate.Series, share.Series, reach.Series = append(rate.Series, r), append(share.Series, e), append(reach.Series, a)
+		rate.Series, share.Series = append(rate.Series, r), append(share.Series, e)
 		s.Notes = append(s.Notes, l.label+": "+fitted(ps))
 	}
 	first := ls[0].points()
@@ -116,9 +112,6 @@ func (t *Task) scaling() Section {
 	}
 	rate.Series = append(rate.Series, ideal)
 	s.Panels = []figure.Figure{rate, share}
-	if t.Target.Asked() {
-		s.Panels = append(s.Panels, reach)
-	}
 	return s
 }
 

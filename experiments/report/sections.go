@@ -14,7 +14,7 @@ import (
 )
 
 // many is the number of configurations from which on curves of the dominated
-// ones are greyed too.
+// ones are grey.
 const many = 10
 
 func (t *Task) pareto() Section {
@@ -28,7 +28,7 @@ func (t *Task) pareto() Section {
 	seconds := figure.Axis{Label: time, Log: true, Unit: figure.Seconds}
 	bytes := figure.Axis{Label: volume, Log: true, Unit: figure.Bytes}
 	s := Section{Name: "pareto", Title: strings.ToUpper(t.Asked()[:1]) + t.Asked()[1:],
-		Text: text + "Grey ones are dominated: another is better in one of these by more than can be explained, and not worse in the others. At chance level they are grey too. A grey line is one worker alone, which sends nothing."}
+		Text: text + "Pale ones are dominated: another is better in one of these by more than can be explained, and not worse in the others. At chance level they are pale too. A pale line is one worker alone, which sends nothing."}
 	sa := figure.Figure{Title: best + " and time", X: seconds, Y: accuracy}
 	ba := figure.Figure{Title: best + " and bytes", X: bytes, Y: accuracy}
 	bs := figure.Figure{Title: "time and bytes", X: bytes, Y: seconds}
@@ -183,18 +183,18 @@ func (t *Task) curves() Section {
 		}
 		s.Panels = append(s.Panels, f)
 	}
-	evals(of+" over updates", figure.Axis{Label: "updates"}, func(_ *Trial, e train.Eval) float64 { return float64(e.Step) })
+	evals(of+" over updates", figure.Axis{Label: "updates", Log: true}, func(_ *Trial, e train.Eval) float64 { return float64(e.Step) })
 	evals(of+" over time", figure.Axis{Label: t.Clock(), Log: true, Unit: figure.Seconds}, func(t *Trial, e train.Eval) float64 { return t.stretched() * e.Seconds })
 	if t.crossing() {
 		evals(of+" over bytes", figure.Axis{Label: "bytes over the network", Log: true, Unit: figure.Bytes}, (*Trial).Crossing)
 	}
-	f := figure.Figure{Title: "training loss over updates", X: figure.Axis{Label: "updates"}, Y: figure.Axis{Label: "training loss", Log: true}}
+	f := figure.Figure{Title: "training loss over updates", X: figure.Axis{Label: "updates", Log: true}, Y: figure.Axis{Label: "training loss", Log: true}}
 	for _, c := range t.Configs {
 		f.Series = append(f.Series, c.curve(len(t.Configs), func(tr *Trial) (xs, ys []float64) { return thinned(tr.Curve.Progress) }, logarithmic))
 	}
 	s.Panels = append(s.Panels, f)
 	if t.noisy() {
-		f := figure.Figure{Title: "gradient noise scale over updates", X: figure.Axis{Label: "updates"}, Y: figure.Axis{Label: "samples", Log: true}}
+		f := figure.Figure{Title: "gradient noise scale over updates", X: figure.Axis{Label: "updates", Log: true}, Y: figure.Axis{Label: "samples", Log: true}}
 		for _, c := range t.Configs {
 			f.Series = append(f.Series, c.curve(len(t.Configs), func(tr *Trial) (xs, ys []float64) {
 				for _, p := range tr.Curve.Progress {
@@ -290,12 +290,12 @@ func (c *Config) curve(configs int, points func(*Trial) (xs, ys []float64), by a
 func (t *Task) staleness() Section {
 	s := Section{Name: "staleness", Title: "Staleness",
 		Text: "How many updates the parameters had gone on by when a gradient computed on older ones was applied: the share of all gradients, all shards and seeds together."}
-	f := figure.Figure{Title: "staleness of gradients", X: figure.Axis{Label: "staleness (updates)"}, Y: figure.Axis{Label: "share of gradients", Unit: figure.Percent}}
+	f := figure.Figure{Title: "staleness of gradients", X: figure.Axis{Label: "staleness (updates)"}, Y: figure.Axis{Label: "share of gradients", Unit: figure.Percent}, Beside: true}
 	stale := false
 	shown, note := t.shown()
 	s.Notes = note
 	for _, c := range shown {
-		line := figure.Series{Name: c.Label, Marks: true}
+		line := figure.Series{Name: c.Label}
 		var counts []uint64
 		total := uint64(0)
 		for _, tr := range c.Trials {
@@ -352,7 +352,7 @@ func (t *Task) bars(title string, x figure.Axis, names []string, pieces func(*Tr
 }
 
 func (t *Task) traffic() Section {
-	s := Section{Name: "traffic", Title: "Traffic",
+	s := Section{Name: "traffic", Title: "Traffic", Choice: true,
 		Text: "Bytes of a whole run, the mean over seeds. Encoded bytes are counted, not estimated; headers, HTTP/2, heartbeats and reports are known where there are sockets."}
 	unit := figure.Axis{Label: "bytes", Unit: figure.Bytes}
 	kind, ok := t.bars("by kind", unit, []string{"gradients", "parameters", "reports and snapshots", "headers and control"}, func(tr *Trial) []float64 {

@@ -52,8 +52,8 @@ func few(names []string) string {
 	return list(names)
 }
 
-// test names the test that sentences rest on.
-const test = "(multiple comparison with the best, α = 0.05)"
+// tested names the test that sentences rest on.
+const tested = "by multiple comparison with the best, α = 0.05"
 
 // first words which configuration reaches the target first, by how much, and from which
 // others that was told.
@@ -114,11 +114,11 @@ func (t *Task) first(m measure) string {
 	}
 	switch {
 	case len(later) == len(cs)-1 && len(cs) == 2:
-		s += " That is more than the seeds explain " + test + "."
+		s += " That is more than the seeds explain."
 	case len(later) == len(cs)-1:
-		s += " Its lead over each of the others is more than the seeds explain " + test + "."
+		s += " Its lead over each of the others is more than the seeds explain."
 	case len(untold) > 0 && a.N > 1:
-		s += fmt.Sprintf(" The seeds do not tell it from %s %s.", list(untold), test)
+		s += fmt.Sprintf(" The seeds do not tell it from %s.", list(untold))
 	}
 	return s
 }

@@ -34,6 +34,8 @@ type Task struct {
 	soonest, lightest, keenest *contest
 	contests                   []*contest // those that there are
 
+	views []*View // over swept keys, of this task and perhaps of others
+
 	draws     int      // of real clusters that times are of; 0: they are those of the clock
 	drawnFrom string   // what was drawn
 	undrawn   []string // configurations of which nothing could be drawn, beside others
@@ -46,6 +48,7 @@ type Section struct {
 	Text   string
 	Panels []figure.Figure
 	Notes  []string // under the figure, a line each
+	Choice bool     // the page shows one panel at a time
 }
 
 // Config is a configuration and its repeats over seeds.
@@ -152,6 +155,11 @@ func (t *Task) Slug() string {
 			name += "-" + kv
 		}
 	}
+	return slug(name)
+}
+
+// slug keeps letters and digits.
+func slug(name string) string {
 	s := strings.Map(func(r rune) rune {
 		switch {
 		case r >= 'a' && r <= 'z', r >= 'A' && r <= 'Z', r >= '0' && r <= '9':
@@ -227,14 +235,19 @@ func newTask(f *store.Facet, target train.Goal) (*Task, error) {
 		t.Configs = append(t.Configs, c)
 	}
 	t.compare()
-	t.draw()
 	return t, nil
 }
 
 // draw makes the figures.
 func (t *Task) draw() {
 	t.Sections = nil
-	for _, s := range []Section{t.pareto(), t.curves(), t.staleness(), t.traffic(), t.time(), t.scaling()} {
+	over := []Section{t.pareto()}
+	for _, v := range t.views {
+		if len(v.tasks) == 1 {
+			over = append(over, v.Section)
+		}
+	}
+	for _, s := range append(over, t.curves(), t.staleness(), t.traffic(), t.time(), t.scaling()) {
 		if len(s.Panels) > 0 {
 			t.Sections = append(t.Sections, s)
 		}

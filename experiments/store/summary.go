@@ -288,12 +288,39 @@ func Plot(folder, title string, runs []*Run) ([]string, error) {
 			}
 			a.Series, b.Series = append(a.Series, t), append(b.Series, by)
 		}
+		if goal.Asked() && !goal.Loss {
+			a.Y.Min, a.Y.Max = began(a.Series, goal.Value)
+			b.Y.Min, b.Y.Max = began(b.Series, goal.Value)
+		}
 		panels = append(panels, a, b)
 	}
 	if points < 2 {
 		return nil, nil // nothing to see in single points
 	}
 	return figure.Save(filepath.Join(folder, title+"-"+nameOf(runs)), panels...)
+}
+
+// began is the range of scores of curves on the way to a target from where most of them
+// begin: one that begins far below would leave the others little room. 0 and 0: the
+// target is not above that.
+func began(curves []figure.Series, target float64) (from, to float64) {
+	var first []float64
+	to = target
+	for _, s := range curves {
+		for i, y := range s.Y {
+			if i == 0 {
+				first = append(first, y)
+			}
+			if to = max(to, y); s.Hi != nil {
+				to = max(to, s.Hi[i])
+			}
+		}
+	}
+	if from = stats.Median(first); !(from < target) {
+		return 0, 0
+	}
+	room := 0.04 * (to - from)
+	return max(0, from-room), min(1, to+room)
 }
 
 // nameOf is the same for the same configurations, in any order.
