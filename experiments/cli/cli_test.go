@@ -201,11 +201,11 @@ func TestListAndData(t *testing.T) {
 	if err := os.WriteFile(filepath.Join(pictures, "t.csv"), []byte("y,a\n0,1.5\n1,2\n0,3\n1,4\n"), 0o644); err != nil {
 		t.Fatal(err)
 	}
-	if p := program.Finish(t, 0, "data", "csv(path=t.csv)", "--check", "--data-dir", pictures); !strings.Contains(p.Out.String(), "line 1 holds the names of columns") ||
+	if p := program.Finish(t, 0, "data", "csv(path=t.csv,label=y)", "--check", "--data-dir", pictures); !strings.Contains(p.Out.String(), "line 1 holds the names of columns") ||
 		!strings.Contains(p.Out.String(), "samples drawn:\n  training sample ") || !strings.Contains(p.Out.String(), "  0: 1 + 1\n") {
 		t.Errorf("%s%s", p.Out.String(), p.Err.String())
 	}
-	if p := program.Finish(t, 1, "data", "csv(path=none.csv)", "--check"); !strings.Contains(p.Err.String(), "none.csv") {
+	if p := program.Finish(t, 1, "data", "csv(path=none.csv,label=y)", "--check"); !strings.Contains(p.Err.String(), "none.csv") {
 		t.Error(p.Says())
 	}
 	if p := program.Finish(t, 0, "data", "mnist", "--cache-dir", t.TempDir()); !strings.Contains(p.Out.String(), "mnist: ") || !strings.HasSuffix(p.Out.String(), "\n") {

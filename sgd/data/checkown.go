@@ -56,8 +56,12 @@ func classFindings(parts [2][]int, name func(y int) string, unit string) []Findi
 		total[0], total[1] = total[0]+parts[0][y], total[1]+parts[1][y]
 		sizes = append(sizes, fmt.Sprintf("%s: %d + %d", name(y), parts[0][y], parts[1][y]))
 	}
+	used := 0
+	for y := range parts[0] {
+		used += min(1, parts[0][y]+parts[1][y])
+	}
 	classes := Finding{What: "classes", Count: len(sizes), Note: "training + test " + unit + " of each", Names: firstTen(sizes)}
-	if len(sizes) < 2 {
+	if used < 2 {
 		classes.Problem, classes.Do = true, "label samples of two classes or more, or name the column that does"
 	}
 	return []Finding{{What: "training " + unit, Count: total[0]}, {What: "test " + unit, Count: total[1]}, classes}
@@ -77,7 +81,7 @@ func checkTables(train, test *unscaled, out *Report) error {
 	out.Samples = len(train.y) + len(test.y)
 	out.Notes = append(out.Notes, classNotes(train, test)...)
 	out.Findings = classFindings([2][]int{train.counts(), test.counts()}, train.className, "samples")
-	out.Findings = append(out.Findings, Finding{What: "numbers a sample", Count: train.sh.Len(), Note: train.sh.String()})
+	out.Findings = append(out.Findings, Finding{What: "numbers a sample", Count: train.sh.Len(), Note: train.sh.String(), Names: firstTen(train.features)})
 	var still []string
 	for k, g := range groups {
 		if g.least == g.most {

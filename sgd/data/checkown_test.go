@@ -54,7 +54,7 @@ func TestCheckYours(t *testing.T) {
 			t.Errorf("%s: %s, %d samples, %d problems", spec, r.Origin, r.Samples, r.Problems())
 		}
 	}
-	for spec, want := range map[string]string{"csv(path=none.csv)": "none.csv", "pictures(path=none)": "none", "csv": "say where the files are", "npy(path=p)": "X.npy"} {
+	for spec, want := range map[string]string{"csv(path=none.csv,label=y)": "none.csv", "pictures(path=none)": "none", "csv": "say where the files are", "npy(path=p)": "X.npy"} {
 		_, err := Check(spec, Options{Dir: dir})
 		refused(t, err, []string{"data: ", want})
 	}

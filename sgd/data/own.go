@@ -24,11 +24,12 @@ type owned interface{ own() }
 
 // unscaled is samples of numbers as their file has them, before they are scaled.
 type unscaled struct {
-	sh    sgd.Shape
-	cls   int
-	names []string // of classes; nil: they are numbers, from 0
-	y     []int32
-	row   func(i int, x []float64) // writes the sh.Len() numbers of sample i
+	sh       sgd.Shape
+	cls      int
+	names    []string // of classes; nil: they are numbers, from 0
+	features []string // names of the numbers of a sample; nil: they have none
+	y        []int32
+	row      func(i int, x []float64) // writes the sh.Len() numbers of sample i
 }
 
 // floats is samples of numbers in memory, in the order of their file.
@@ -94,7 +95,7 @@ func (t *unscaled) split(share float64) (train, test *unscaled) {
 		rows[to], y[to] = append(rows[to], i), append(y[to], c)
 	}
 	part := func(p int) *unscaled {
-		return &unscaled{sh: t.sh, cls: t.cls, names: t.names, y: y[p], row: func(i int, x []float64) { t.row(rows[p][i], x) }}
+		return &unscaled{sh: t.sh, cls: t.cls, names: t.names, features: t.features, y: y[p], row: func(i int, x []float64) { t.row(rows[p][i], x) }}
 	}
 	return part(0), part(1)
 }
@@ -104,6 +105,17 @@ func (t *unscaled) counts() []int {
 	out := make([]int, t.cls)
 	for _, y := range t.y {
 		out[y]++
+	}
+	return out
+}
+
+// used returns the classes of which this part or another has a sample.
+func (t *unscaled) used(other *unscaled) (out []int) {
+	in, of := t.counts(), other.counts()
+	for y := range in {
+		if in[y]+of[y] > 0 {
+			out = append(out, y)
+		}
 	}
 	return out
 }
@@ -203,6 +215,9 @@ func serve(train, test *unscaled, scale string, o Options, notes ...string) (ds 
 			return ds, fmt.Errorf("no %s samples", partNames[p])
 		}
 	}
+	if used := train.used(test); len(used) == 1 {
+		return ds, fmt.Errorf("all %d samples are of class %s; want two classes or more", len(train.y)+len(test.y), train.className(used[0]))
+	}
 	plane := 1
 	if train.sh.H > 1 {
 		plane = train.sh.H * train.sh.W
@@ -244,6 +259,12 @@ func classNotes(train, test *unscaled) (out []string) {
 	}
 	if len(none) > 0 {
 		out = append(out, fmt.Sprintf("no sample has label %s, of the %d classes that the labels 0 to %d make", listed(none), len(in), len(in)-1))
+	}
+	if n := len(test.y); n < 10 {
+		out = append(out, fmt.Sprintf("the test set has %s: accuracy goes in steps of %.2g points", count(n, "sample"), 100/float64(n)))
+	}
+	if n, most := len(train.y)+len(test.y), len(in)-len(none); most > max(10, n/10) {
+		out = append(out, fmt.Sprintf("%d classes in %d samples: every value of the label is a class", most, n))
 	}
 	return out
 }
