@@ -236,7 +236,7 @@ Then:         gradlab list            everything there is, by name
 		SilenceErrors: true, SilenceUsage: true,
 		Args: func(cmd *cobra.Command, args []string) error {
 			if len(args) > 0 {
-				return usageError{fmt.Errorf("unknown command %q; %s", args[0], nearestOr(args[0], commandNames(cmd), "gradlab help lists all"))}
+				return usageError{fmt.Errorf("unknown command %q; %s", args[0], orElsewhere(cmd, args[0], commandNames(cmd), "gradlab help lists all"))}
 			}
 			return nil
 		},

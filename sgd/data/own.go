@@ -2,8 +2,10 @@ package data
 
 import (
 	"encoding/binary"
+	"errors"
 	"fmt"
 	"hash/crc32"
+	"io/fs"
 	"math"
 	"os"
 	"path/filepath"
@@ -66,15 +68,45 @@ func ownPath(set, path string, o Options) (string, error) {
 	if path == "" {
 		return "", fmt.Errorf("data: %s: say where the files are: data=%s(path=…)", set, set)
 	}
+	looked := "the current folder"
+	if at, err := os.Getwd(); err == nil {
+		looked += " " + at
+	}
 	if o.Dir != "" && !filepath.IsAbs(path) {
-		if below := filepath.Join(o.Dir, path); exists(below) {
+		below := filepath.Join(o.Dir, path)
+		if exists(below) {
 			return below, nil
 		}
+		looked = "the folder of data sets " + o.Dir + ", then in " + looked
 	}
-	if _, err := os.Stat(path); err != nil {
+	_, err := os.Stat(path)
+	switch {
+	case err == nil:
+	case errors.Is(err, fs.ErrNotExist) && !filepath.IsAbs(path):
+		return "", fmt.Errorf("data: %s: there is no %s; looked in %s", set, path, looked)
+	default:
 		return "", fmt.Errorf("data: %s: %w", set, err)
 	}
 	return path, nil
+}
+
+// ReaderOf returns spec text of the set that reads a file of such a name, "" if none does.
+func ReaderOf(path string) string {
+	base := strings.ToLower(path)
+	for _, packed := range []string{".gz", ".zst"} {
+		base = strings.TrimSuffix(base, packed)
+	}
+	switch filepath.Ext(base) {
+	case ".csv", ".tsv":
+		return fmt.Sprintf("csv(path=%s,label=…)", path)
+	case ".npy":
+		return fmt.Sprintf("npy(path=%s)", filepath.Dir(path))
+	case ".txt":
+		return fmt.Sprintf("text(path=%s)", path)
+	case ".tar", ".zip", ".parquet":
+		return fmt.Sprintf("pictures(path=%s)", path)
+	}
+	return ""
 }
 
 func exists(path string) bool { _, err := os.Stat(path); return err == nil }
