@@ -14,7 +14,7 @@ import (
 // by span where spans leave as they get ready. bad says that there were some and
 // that they were made zero.
 func (j *Job) gradient(ctx context.Context, d *desk, params, grad []float32, worker, step int, need, ready func(int) error) (loss float64, bad bool, err error) {
-	loss, bad, err = j.gradientOf(ctx, d, params, grad, j.draw(worker, step), func() {
+	loss, bad, err = j.gradientOf(ctx, d, params, grad, worker, step, j.draw(worker, step), func() {
 		if j.cores.own {
 			next := j.draw(worker, step+1)
 			d.batches.ahead(micro(next, 0, j.micros(next)))
@@ -26,14 +26,20 @@ func (j *Job) gradient(ctx context.Context, d *desk, params, grad []float32, wor
 	return loss, bad, err
 }
 
-// gradientOf computes the gradient of given samples, as gradient does. drawn, if
+// gradientOf computes the gradient of given samples, for a worker's step, as gradient
+// does. drawn, if
 // not nil, is called once they are there.
-func (j *Job) gradientOf(ctx context.Context, d *desk, params, grad []float32, samples sgd.Draw, drawn func(), need, ready func(int) error) (loss float64, bad bool, err error) {
+func (j *Job) gradientOf(ctx context.Context, d *desk, params, grad []float32, worker, step int, samples sgd.Draw, drawn func(), need, ready func(int) error) (loss float64, bad bool, err error) {
 	d.spoilt = false
 	d.begin()
 	l := j.Model.Layout()
 	passes, spans, model := j.micros(samples), len(l.Spans), j.sized(samples.Side).model
 	for i := range passes {
+		if j.Between != nil {
+			if err := j.Between(worker, step, i, passes); err != nil {
+				return 0, false, err
+			}
+		}
 		m := micro(samples, i, passes)
 		b, err := d.batches.batch(m)
 		if err != nil {
