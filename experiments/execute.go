@@ -382,6 +382,7 @@ func (e *execution) result() (*Result, error) {
 		rec.status.Step = r.Steps
 		if n := len(rec.evals); n > 0 {
 			last := rec.evals[n-1]
+			r.AccuracyAt = last.Step
 			r.Accuracy, r.Top5, r.Loss, r.Metrics = last.Accuracy, last.Top5, last.Loss, last.Metrics
 		}
 	}

@@ -2,6 +2,7 @@ package train
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"time"
 
@@ -138,8 +139,11 @@ func (j *Job) sift(d *desk, grad []float32, lo, hi int) error {
 	for f32.AllFinite(l.View(grad, lo)) {
 		lo++
 	}
-	return fmt.Errorf("%s has NaN or Inf; lower the learning rate, add clip, or set nonfinite=zero%s", l.Spans[lo].Name, j.printed())
+	return fmt.Errorf("%s %w; lower the learning rate, add clip, or set nonfinite=zero%s", l.Spans[lo].Name, ErrNotFinite, j.printed())
 }
+
+// ErrNotFinite is in the error of a run that a gradient with NaN or Inf ends.
+var ErrNotFinite = errors.New("has NaN or Inf")
 
 // printed is what an error about a gradient ends with: the last output of the program
 // that computed it, if another did.
