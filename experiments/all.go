@@ -18,6 +18,7 @@ func ExecuteAll(ctx context.Context, runs []config.Run, opt Options) ([]*Result,
 	var first error
 	var asked atomic.Bool
 	opt.asked = &asked
+	var failed []Failure
 	trained := map[string]string{} // trajectory → folder
 	for i, run := range runs {
 		if i > 0 && (asked.Load() || opt.Stopping != nil && opt.Stopping()) { // asked for when the one before had no step left
@@ -40,10 +41,16 @@ func ExecuteAll(ctx context.Context, runs []config.Run, opt Options) ([]*Result,
 		if err != nil && first == nil {
 			first = err
 		}
+		if err != nil {
+			failed = append(failed, Failure{run, err})
+		}
 		var bad *config.Error
 		if errors.Is(err, ErrStopped) || errors.As(err, &bad) || ctx.Err() != nil {
 			break
 		}
+	}
+	if cure := Cure(failed, out); cure != "" && len(runs) > 1 {
+		first = fmt.Errorf("%w\n%s", first, cure)
 	}
 	return out, first
 }

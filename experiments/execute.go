@@ -1,6 +1,7 @@
 package experiments
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -247,6 +248,10 @@ func (e *execution) hooks() {
 		}
 		return stop
 	}
+	if e.config.Net == "local" || e.config.Net == "sim" { // all workers are in this process
+		job.Between = (&updates{long: cmp.Or(e.opt.hurry, HurryTime), workers: job.Workers, steps: job.Updates * job.PerUpdate() / job.Workers, stopping: job.Stopping, now: monotonic,
+			note: func(s string) { rec.show.Note("%s", s) }, show: func(done, of int) { rec.show.Passes(done, of) }}).between
+	}
 }
 
 // open makes the observer, which begins from the state that there is, opens the files that
@@ -346,6 +351,8 @@ func (e *execution) failed(ctx context.Context, err error) error {
 	switch {
 	case errors.Is(err, train.ErrStoppedUnmarked):
 		err = Stopped(unmarked(e.rec.kept))
+	case errors.Is(err, errWithin):
+		err = Stopped(within(e.rec.kept))
 	case errors.Is(err, external.ErrHurried):
 		err = Stopped(hurried(err, e.rec.kept))
 	}
@@ -375,6 +382,7 @@ func (e *execution) result() (*Result, error) {
 		rec.status.Step = r.Steps
 		if n := len(rec.evals); n > 0 {
 			last := rec.evals[n-1]
+			r.AccuracyAt = last.Step
 			r.Accuracy, r.Top5, r.Loss, r.Metrics = last.Accuracy, last.Top5, last.Loss, last.Metrics
 		}
 	}

@@ -21,6 +21,8 @@ type inTime struct {
 	every time.Duration
 	next  atomic.Int64 // by the clock of monotonic
 	asked atomic.Bool  // one was due, and is not told yet
+	last  atomic.Int64 // when due was called last
+	rest  atomic.Int64 // none is due before, however long updates are
 }
 
 func newInTime(every time.Duration) *inTime {
@@ -29,10 +31,15 @@ func newInTime(every time.Duration) *inTime {
 	return t
 }
 
-// due says so once, to whoever asks first.
-func (t *inTime) due() bool {
-	now, at := int64(monotonic()), t.next.Load()
-	due := now >= at && t.next.CompareAndSwap(at, now+int64(t.every))
+// due says so once, to whoever asks first. Where updates are so long that a stop breaks
+// them off, a checkpoint is due after each.
+func (t *inTime) due() bool { return t.dueAt(int64(monotonic())) }
+
+func (t *inTime) dueAt(now int64) bool {
+	at := t.next.Load()
+	last := t.last.Swap(now)
+	long := last > 0 && now-last >= int64(HurryTime) && now >= t.rest.Load()
+	due := (now >= at || long) && t.next.CompareAndSwap(at, now+int64(t.every))
 	if due {
 		t.asked.Store(true)
 	}
@@ -45,5 +52,7 @@ func (t *inTime) told() bool { return t.asked.Swap(false) }
 // written notes that a checkpoint was, and how long that took: no more than a
 // twentieth of the time goes into them.
 func (t *inTime) written(took time.Duration) {
-	t.next.Store(int64(monotonic() + max(t.every, 20*took)))
+	now := monotonic()
+	t.next.Store(int64(now + max(t.every, 20*took)))
+	t.rest.Store(int64(now + 20*took))
 }

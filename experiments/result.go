@@ -39,9 +39,10 @@ type Result struct {
 	BestLoss       float64            `json:"best_loss"` // likewise, the least that is finite
 	BestLossAt     int                `json:"best_loss_step"`
 	TrainLoss      float64            `json:"train_loss"`
-	Chance         float64            `json:"chance,omitempty"`       // accuracy of always answering the test set's most frequent class; 0: not known
-	TestSamples    uint64             `json:"test_samples,omitempty"` // in the test set
-	Steps          int                `json:"steps"`                  // updates made
+	Chance         float64            `json:"chance,omitempty"`        // accuracy of always answering the test set's most frequent class; 0: not known
+	TestSamples    uint64             `json:"test_samples,omitempty"`  // in the test set
+	AccuracyAt     int                `json:"accuracy_step,omitempty"` // update that accuracy and loss are of, where that is not the last: the run was stopped
+	Steps          int                `json:"steps"`                   // updates made
 	Samples        uint64             `json:"samples"`
 	WallSeconds    float64            `json:"wall_seconds"`
 	VirtualSeconds float64            `json:"virtual_seconds"`      // 0 unless net is sim

@@ -493,3 +493,28 @@ func TestOtherSchemasAreNotGoneOnWith(t *testing.T) {
 		}
 	}
 }
+
+// A stop within an update that takes long leaves the last checkpoint, from which the run
+// goes on to the bits of one that was not stopped.
+func TestStopsWithinUpdate(t *testing.T) {
+	t.Parallel()
+	for _, way := range []string{"net=local", "net=sim"} {
+		over := []string{way, "mode=reduce", "codec=raw", "accumulate=4", "steps=20"}
+		want := mustExecute(t, over...)
+		run, dir, legs := mustRuns(t, small, over...)[0], t.TempDir(), 0
+		var r *Result
+		var within bool
+		for err := ErrStopped; errors.Is(err, ErrStopped); legs++ {
+			asks := stopAfter(50 + 40*legs)
+			r, err = Execute(t.Context(), run, Options{Recipe: "test", Out: dir, Resume: legs > 0, hurry: 1, due: func() bool { return true },
+				Stopping: func() bool { return legs < 3 && asks() }})
+			if err != nil && !errors.Is(err, ErrStopped) {
+				t.Fatal(err)
+			}
+			within = within || err != nil && strings.Contains(err.Error(), "stopped between the micro-batches of an update") && strings.Contains(err.Error(), "goes on from step ")
+		}
+		if !within || r.ParamsSHA256 != want.ParamsSHA256 || r.Steps != want.Steps {
+			t.Errorf("%s: %d legs, broken off %v, %d steps to %s; without a stop %d to %s", way, legs, within, r.Steps, r.ParamsSHA256, want.Steps, want.ParamsSHA256)
+		}
+	}
+}

@@ -195,7 +195,11 @@ func summary(r *Result) string {
 	if r.Ended != "" {
 		ended += " at the " + r.Ended
 	}
-	judged := fmt.Sprintf("last accuracy %.4f (best %.4f), %sloss %s, ", r.Accuracy, r.BestAccuracy, top5, progress.Loss(r.Loss))
+	of := ""
+	if r.AccuracyAt > 0 {
+		of = fmt.Sprintf(" of update %d", r.AccuracyAt)
+	}
+	judged := fmt.Sprintf("last accuracy %.4f%s (best %.4f), %sloss %s, ", r.Accuracy, of, r.BestAccuracy, top5, progress.Loss(r.Loss))
 	if r.Accuracy == 0 && r.Loss == 0 { // stopped before the first evaluation
 		judged = ""
 	}

@@ -211,6 +211,11 @@ func TestCalibrationFindsTheCluster(t *testing.T) {
 	if err := c.Write(&text, "box"); err != nil || !strings.Contains(text.String(), "3 lie in their 90 % interval") || !strings.Contains(text.String(), "device.flops on lenet") {
 		t.Errorf("%v: %s", err, &text)
 	}
+	for _, say := range []string{"\nlearned: ", "device.flops on lenet ", "FLOP/s (90 %: ", "learned nothing, so do not trust these more than before: ", "the fitted point missed most is "} {
+		if !strings.Contains(text.String(), say) {
+			t.Errorf("nothing says %q:\n%s", say, &text)
+		}
+	}
 
 	// The file is a cluster: it predicts the same times, and knows more than the transport.
 	b, err := c.Cluster("a test")
@@ -280,7 +285,7 @@ func TestCalibrationLeavesTheRest(t *testing.T) {
 			if p.Told < 0.99 {
 				t.Errorf("%+v", p)
 			}
-		} else if p.Told > 1e-3 || short3(p.Before) != short3(p.After) {
+		} else if p.Told > 1e-3 || shown(p.Key, p.Before) != shown(p.Key, p.After) {
 			t.Errorf("of one worker alone: %+v", p)
 		}
 	}
@@ -374,5 +379,32 @@ func TestCalibrateOnePoint(t *testing.T) {
 	var text bytes.Buffer
 	if err := c.Write(&text, "box"); err != nil || c.LeftOut != 0 || c.Points[0].LeftOut != 0 || !strings.Contains(text.String(), "the others do not predict it") {
 		t.Errorf("%v, left out %v: %s", err, c.Points[0].LeftOut, &text)
+	}
+}
+
+// Values are shown with the units that people use.
+func TestShown(t *testing.T) {
+	t.Parallel()
+	for _, c := range [][3]string{
+		{"network.bandwidth", "1.26e+10B/s", "101 Gb/s"},
+		{"network.inside", "999600000B/s", "8 Gb/s"},
+		{"constants.stream", "5.124e+09B/s", "5.12 GB/s"},
+		{"device.flops on lenet", "1.5e+13", "15 TFLOP/s"},
+		{"network.latency", "37.1234µs", "37µs"},
+		{"constants.share", "0.81234", "0.812"},
+		{"device.law", "constant", "constant"},
+		{"network.bandwidth", "0B/s", "0 b/s"},
+	} {
+		if got := shown(c[0], c[1]); got != c[2] {
+			t.Errorf("%s %s is shown as %s, want %s", c[0], c[1], got, c[2])
+		}
+	}
+	c := &Calibration{Points: []CalibrationPoint{{What: "1 MB", Fitted: true, Measured: 1, Predicted: 1.02, LeftOut: 3}, {What: "4 MB", Fitted: true, Measured: 1, Predicted: 0.81, LeftOut: 0.9}}, LeftOut: 0.6,
+		Parameters: []CalibrationParameter{{Key: "network.bandwidth", After: "1.25e+10B/s", Low: "1.2e+10B/s", High: "1.3e+10B/s", Told: 0.9}, {Key: "constants.call", Told: 0.01}}}
+	got := strings.Join(c.findings(), "\n")
+	for _, want := range []string{"learned: network.bandwidth 100 Gb/s (90 %: 96 Gb/s to 104 Gb/s)", "do not trust these more than before: constants.call", "missed most is 2, 4 MB: -19.0 %; do not trust predictions near it", "most at point 1 (+200 %)"} {
+		if !strings.Contains(got, want) {
+			t.Errorf("nothing says %q:\n%s", want, got)
+		}
 	}
 }

@@ -7,7 +7,6 @@ import (
 	"slices"
 	"strconv"
 	"strings"
-	"time"
 
 	"go.yaml.in/yaml/v3"
 
@@ -52,24 +51,14 @@ func (c *Calibration) Write(out io.Writer, style string) error {
 		if p.Told < 0.05 {
 			learned = "nothing"
 		}
-		keys.Rows = append(keys.Rows, []string{p.Key, short3(p.Before), short3(p.After), short3(p.Low) + " to " + short3(p.High), learned})
+		keys.Rows = append(keys.Rows, []string{p.Key, shown(p.Key, p.Before), shown(p.Key, p.After), shown(p.Key, p.Low) + " to " + shown(p.Key, p.High), learned})
 	}
 	if err := keys.Write(out, style, 0); err != nil {
 		return err
 	}
 	fmt.Fprintf(out, "before: what is known of transport %s (gradlab list transports); learned: the part of a key's variance that the points took away\n", transport(c.base))
-	if slices.ContainsFunc(c.free, free.isLink) {
-		fmt.Fprintln(out, "what nobody said of the links between hosts, network.bandwidth or network.latency, is fitted too, and may be anything before: say what they are, and the rest is known better")
-	}
-	if c.LeftOut > 0 {
-		fmt.Fprintf(out, "noise of a point %.1f %%; fitted points, each predicted from the others to first order, are missed by %.1f %% (rms)\n", 100*c.Noise, 100*c.LeftOut)
-	} else {
-		fmt.Fprintf(out, "noise of a point %.1f %%, as assumed: each fitted point alone tells of a parameter, and the others do not predict it\n", 100*c.Noise)
-	}
-	if h := c.Held; h.Points > 0 {
-		fmt.Fprintf(out, "held out: %d points, missed by %.1f %% (rms), bias %+.1f %%; %d lie in their 90 %% interval\n", h.Points, 100*h.RMS, 100*h.Bias, h.Covered)
-	} else {
-		fmt.Fprintln(out, "held out: none; --fit says which points are fitted, and the others judge")
+	for _, line := range c.findings() {
+		fmt.Fprintln(out, line)
 	}
 	return nil
 }
@@ -86,19 +75,6 @@ func transport(c config.Config) string {
 		return hardware.Unknown
 	}
 	return c.Transport
-}
-
-// short3 rounds a value's text to three digits.
-func short3(text string) string {
-	if d, err := time.ParseDuration(text); err == nil {
-		return progress.Seconds(d.Seconds())
-	}
-	var x float64
-	var unit string
-	if n, _ := fmt.Sscanf(text, "%g%s", &x, &unit); n == 0 {
-		return text
-	}
-	return fmt.Sprintf("%.3g%s", x, unit)
 }
 
 // digits rounds to five of them.

@@ -95,8 +95,8 @@ func AnswerWhatIfWithin(ctx context.Context, folder string, changes []string, at
 		c := r.Config
 		var changed []string
 		for _, k := range config.Settings() {
-			if v := c.Get(k.Name); v != own.Get(k.Name) {
-				changed = append(changed, k.Name+"="+v)
+			if c.Get(k.Name) != own.Get(k.Name) {
+				changed = append(changed, k.Name+"="+c.Show(k.Name))
 			}
 		}
 		name := strings.Join(changed, " ")

@@ -201,11 +201,18 @@ func TestListAndData(t *testing.T) {
 	if err := os.WriteFile(filepath.Join(pictures, "t.csv"), []byte("y,a\n0,1.5\n1,2\n0,3\n1,4\n"), 0o644); err != nil {
 		t.Fatal(err)
 	}
-	if p := program.Finish(t, 0, "data", "csv(path=t.csv)", "--check", "--data-dir", pictures); !strings.Contains(p.Out.String(), "line 1 holds the names of columns") ||
+	if p := program.Finish(t, 0, "data", "csv(path=t.csv,label=y)", "--check", "--data-dir", pictures); !strings.Contains(p.Out.String(), "line 1 holds the names of columns") ||
 		!strings.Contains(p.Out.String(), "samples drawn:\n  training sample ") || !strings.Contains(p.Out.String(), "  0: 1 + 1\n") {
 		t.Errorf("%s%s", p.Out.String(), p.Err.String())
 	}
-	if p := program.Finish(t, 1, "data", "csv(path=none.csv)", "--check"); !strings.Contains(p.Err.String(), "none.csv") {
+	if p := program.Finish(t, 0, "data", "csv(path=t.csv,label=y)", "--data-dir", pictures); !strings.Contains(p.Out.String(), "  numbers a sample  1  1x1x1: a\n") ||
+		!strings.Contains(p.Out.String(), "  0: 1 + 1\n") || strings.Contains(p.Out.String(), "samples drawn") || strings.Contains(p.Out.String(), "nothing is wrong") {
+		t.Errorf("%s%s", p.Out.String(), p.Err.String())
+	}
+	if p := program.Finish(t, 1, "data", "csv(path=t.csv)", "--data-dir", pictures); !strings.Contains(p.Err.String(), "fewest first: 1 (y): 2, 2 (a): 4") {
+		t.Error(p.Says())
+	}
+	if p := program.Finish(t, 1, "data", "csv(path=none.csv,label=y)", "--check"); !strings.Contains(p.Err.String(), "none.csv") {
 		t.Error(p.Says())
 	}
 	if p := program.Finish(t, 0, "data", "mnist", "--cache-dir", t.TempDir()); !strings.Contains(p.Out.String(), "mnist: ") || !strings.HasSuffix(p.Out.String(), "\n") {
@@ -243,6 +250,12 @@ func TestMistakes(t *testing.T) {
 		{[]string{"list", "codecs", "models"}, []string{"one word"}},
 		{[]string{"data", "digitz"}, []string{`did you mean "digits"?`}},
 		{[]string{"data", "a", "b"}, []string{"one name"}},
+		{[]string{"data", "my.csv"}, []string{"gradlab data 'csv(path=my.csv,label=…)'"}},
+		{[]string{"run", file, "data=my.csv"}, []string{"data=csv(path=my.csv,label=…)"}},
+		{[]string{"compare", "runs"}, []string{"gradlab runs compare"}},
+		{[]string{"help", "compare"}, []string{"gradlab runs compare"}},
+		{[]string{"help", "train"}, []string{"gradlab run RECIPE"}},
+		{[]string{"help", "glossary"}, []string{"docs/glossary.md"}},
 		{[]string{"join"}, []string{"recipe"}},
 		{[]string{"join", file}, []string{"no rank"}},
 		{[]string{"join", file, "--rank", "0"}, []string{"--coordinator"}},

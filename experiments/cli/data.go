@@ -18,7 +18,7 @@ func (e *env) dataCommand() *cobra.Command {
 	var fetch, check bool
 	c := &cobra.Command{
 		Use:   "data [SET]",
-		Short: "Where a data set is; fetch or check it, or files of yours",
+		Short: "Where a data set is, what files of yours hold; fetch or check",
 		RunE: func(cmd *cobra.Command, args []string) error {
 			p := e.places()
 			d := progress.New(e.screen)
@@ -55,10 +55,20 @@ func (e *env) dataCommand() *cobra.Command {
 			if check {
 				return e.checkData(args[0], opt)
 			}
-			loc, err := data.Locate(args[0], opt)
-			if err != nil {
+			r, err := data.Describe(args[0], opt)
+			if set := data.ReaderOf(args[0]); err != nil && set != "" && !strings.Contains(args[0], "(") {
+				return usageError{fmt.Errorf("%q is a file; a set names what reads it: gradlab data '%s'", args[0], set)}
+			}
+			if err != nil && !r.Found {
 				return usageError{err}
 			}
+			if err != nil {
+				return err
+			}
+			if len(r.Findings) > 0 {
+				return e.showData(r)
+			}
+			loc := r.Location
 			switch {
 			case fetch && loc.Found && loc.Origin != data.Cached: // somebody put it there
 			case fetch:
@@ -91,6 +101,32 @@ func (e *env) checkData(name string, opt data.Options) error {
 		}
 		return r.Err()
 	}
+	if err := e.showData(r); err != nil {
+		return err
+	}
+	n := r.Problems()
+	if err := r.Err(); err != nil && n == 0 {
+		return err
+	}
+	if n == 0 && r.Origin == data.Yours {
+		fmt.Fprintln(e.out, "nothing is wrong with these files")
+		return nil
+	}
+	if n == 0 {
+		fmt.Fprintln(e.out, "nothing is wrong with this copy")
+		return nil
+	}
+	fmt.Fprintln(e.out, "what to do:")
+	for _, f := range r.Findings {
+		if f.Problem {
+			fmt.Fprintf(e.out, "  %s: %s\n", f.What, f.Do)
+		}
+	}
+	return fmt.Errorf("data: %s: %d of the things checked are wrong", r.Name, n)
+}
+
+// showData prints what is in a set.
+func (e *env) showData(r data.Report) error {
 	fmt.Fprintln(e.out, strings.TrimSpace(fmt.Sprintf("%s: %s %s", r.Name, r.Origin, r.Path)))
 	w := tabwriter.NewWriter(e.out, 0, 4, 2, ' ', 0)
 	for _, f := range r.Findings {
@@ -119,25 +155,7 @@ func (e *env) checkData(name string, opt data.Options) error {
 	for _, line := range r.Drawn {
 		fmt.Fprintf(e.out, "  %s\n", line)
 	}
-	n := r.Problems()
-	if err := r.Err(); err != nil && n == 0 {
-		return err
-	}
-	if n == 0 && r.Origin == data.Yours {
-		fmt.Fprintln(e.out, "nothing is wrong with these files")
-		return nil
-	}
-	if n == 0 {
-		fmt.Fprintln(e.out, "nothing is wrong with this copy")
-		return nil
-	}
-	fmt.Fprintln(e.out, "what to do:")
-	for _, f := range r.Findings {
-		if f.Problem {
-			fmt.Fprintf(e.out, "  %s: %s\n", f.What, f.Do)
-		}
-	}
-	return fmt.Errorf("data: %s: %d of the things checked are wrong", r.Name, n)
+	return nil
 }
 
 // describe prints where a set is, or should be, and what is known of its files.

@@ -86,7 +86,7 @@ func (e *env) helpCommand(root *cobra.Command) *cobra.Command {
 			if h := config.Meaning(name); h != "" {
 				return usageError{fmt.Errorf("no help on %q; %s", name, h)}
 			}
-			return usageError{fmt.Errorf("no help on %q; %s", name, nearestOr(name, helpWords(root), "gradlab help lists the topics"))}
+			return usageError{fmt.Errorf("no help on %q; %s", name, orElsewhere(root, name, helpWords(root), "gradlab help lists the topics"))}
 		},
 		ValidArgsFunction: func(_ *cobra.Command, args []string, _ string) ([]string, cobra.ShellCompDirective) {
 			if len(args) > 0 {
@@ -233,6 +233,35 @@ func helpWords(root *cobra.Command) []string {
 		}
 	}
 	return out
+}
+
+// elsewhere is what to type for words that are no commands and no names here, but in
+// other tools; a word of one spelling each, apart by spaces.
+var elsewhere = map[string]string{
+	"train training fit start":        "gradlab run RECIPE trains; gradlab run quickstart is one to begin with",
+	"plot plots chart figures":        "gradlab report RUNS --figures FOLDER draws figures",
+	"resume continue restart":         "gradlab run with the same recipe and keys, and --resume, goes on with a stopped run",
+	"glossary terms words vocabulary": "docs/glossary.md defines the words; gradlab help NAME explains anything that has a name",
+	"dashboard ui web":                "gradlab serve shows runs in a browser",
+	"new create scaffold template":    "gradlab init codec NAME, or gradlab init study NAME, writes something to begin with",
+}
+
+// orElsewhere words what a word means here, the subcommand that has its name, the nearest
+// spelling, or else a next step.
+func orElsewhere(root *cobra.Command, s string, from []string, step string) string {
+	for words, say := range elsewhere {
+		if slices.Contains(strings.Fields(words), strings.ToLower(s)) {
+			return say
+		}
+	}
+	for _, c := range root.Commands() {
+		for _, sub := range c.Commands() {
+			if sub.Name() == s && sub.IsAvailableCommand() {
+				return fmt.Sprintf("did you mean gradlab %s %s?", c.Name(), s)
+			}
+		}
+	}
+	return nearestOr(s, from, step)
 }
 
 // nearestOr words the nearest spelling, or else a next step.

@@ -337,3 +337,14 @@ func TestCompletion(t *testing.T) {
 		}
 	}
 }
+
+// A sweep with a job that became NaN names what learned in it, and does not offer to run
+// the job again.
+func TestSweepOfNaN(t *testing.T) {
+	t.Parallel()
+	p := program.Finish(t, 1, "sweep", program.Recipe(t, program.Quick), "codec=raw", "optimizer=sgd", "schedule=constant(lr=0.1),constant(lr=1e30)", "--no-baseline", "--out", t.TempDir())
+	if say := p.Err.String(); !strings.Contains(say, "1 of 2 jobs failed\nschedule=constant(lr=1e30): its gradient became NaN or Inf; in the same table schedule=constant(lr=0.1) learned (accuracy 0.") ||
+		strings.Contains(say, "runs these again") {
+		t.Error(p.Says())
+	}
+}

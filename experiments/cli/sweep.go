@@ -340,6 +340,24 @@ func (e *env) sweepReport(jobs []sweep.Job, done map[string]*store.Run, outcomes
 	case stopped > 0:
 		return fmt.Errorf("%d of %d jobs are left; the same command goes on: %w", stopped, len(jobs), experiments.ErrStopped)
 	case len(failed) > 0:
+		var wrong []experiments.Failure
+		var made []*experiments.Result
+		for _, o := range failed {
+			wrong = append(wrong, experiments.Failure{Run: o.Job.Run, Err: o.Err})
+		}
+		for _, o := range outcomes {
+			if o.Err == nil && o.Result != nil {
+				made = append(made, o.Result)
+			}
+		}
+		for _, r := range done {
+			if r.Result != nil {
+				made = append(made, r.Result)
+			}
+		}
+		if cure := experiments.Cure(wrong, made); cure != "" {
+			return fmt.Errorf("%d of %d jobs failed\n%s", len(failed), len(jobs), cure)
+		}
 		return fmt.Errorf("%d of %d jobs failed; the same command runs these again", len(failed), len(jobs))
 	}
 	return nil

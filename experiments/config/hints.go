@@ -7,6 +7,7 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/gradlab/gradlab/sgd/data"
 	"github.com/gradlab/gradlab/sgd/registry"
 )
 
@@ -195,6 +196,9 @@ func hinted(err error) error {
 	var u *registry.UnknownError
 	if !errors.As(err, &u) {
 		return err
+	}
+	if set := data.ReaderOf(u.Word); u.Kind == "data" && u.Of == "" && set != "" {
+		return fmt.Errorf("%q is a file; a set names what reads it: data=%s", u.Word, set)
 	}
 	if h := find(valueHints[u.Kind], u.Word); h != "" {
 		return fmt.Errorf("%w; %s", err, h)

@@ -26,7 +26,7 @@ func (c Config) Idle(j *train.Job) []string {
 		}
 		var said []string
 		for _, k := range r.keys {
-			text := k + "=" + c.Get(k)
+			text := k + "=" + c.Show(k)
 			if r.option != "" {
 				text = "option " + r.option + " of " + text
 			}

@@ -22,6 +22,7 @@ type Run struct {
 	speed    meter
 	progress train.Progress
 	eval     *train.Eval
+	passes   [2]int // of the update that is being made: done, and all; zero: not told
 }
 
 // Run begins to show a run of total updates, of which start were made before.
@@ -39,7 +40,7 @@ func (d *Display) Run(name string, total, start int) *Run {
 // Progress shows how far the run has come.
 func (r *Run) Progress(p train.Progress) {
 	r.update(func() {
-		r.told, r.step, r.progress = true, p.Step, p
+		r.told, r.step, r.progress, r.passes = true, p.Step, p, [2]int{}
 		r.speed.add(r.row.d.now(), float64(p.Step))
 	}, 1)
 }
@@ -79,6 +80,9 @@ func (r *Run) Steps(done, total int) {
 		r.speed.add(r.row.d.now(), float64(done))
 	}, 1)
 }
+
+// Passes shows how many micro-batches of the present update are made, of how many.
+func (r *Run) Passes(done, of int) { r.update(func() { r.passes = [2]int{done, of} }, 1) }
 
 // Note writes a line about the run.
 func (r *Run) Note(format string, args ...any) {
@@ -133,6 +137,9 @@ func (r *Run) show() (done float64, fields []string) {
 		fields = append(fields, fmt.Sprintf("step %d/%d (%d %%)", r.step, r.total, percent(done)))
 	} else {
 		fields = append(fields, fmt.Sprintf("step %d", r.step))
+	}
+	if r.passes[1] > 0 {
+		fields = append(fields, fmt.Sprintf("micro-batch %d/%d", r.passes[0], r.passes[1]))
 	}
 	if r.speed.known() {
 		fields = append(fields, Rate(r.speed.rate, "steps"))

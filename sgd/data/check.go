@@ -73,7 +73,7 @@ func Check(name string, o Options) (Report, error) {
 		return Report{}, err
 	}
 	if _, own := set.(owned); own {
-		return checkYours(set, o)
+		return checkYours(set, o, true)
 	}
 	r, name, err := lookup(name)
 	if err != nil {

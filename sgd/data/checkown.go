@@ -20,17 +20,32 @@ type tabled interface {
 	tables(Options) (train, test *unscaled, notes []string, err error)
 }
 
-// checkYours is Check of a set of one's own files.
-func checkYours(set Set, o Options) (Report, error) {
+// Describe reports where a set is. Of a set of one's own files, which a spec names, it
+// counts samples, classes and features, and reports how the files were understood;
+// tables and arrays are read, pictures are counted and not decoded.
+func Describe(name string, o Options) (Report, error) {
+	set, err := Sets.Parse(name)
+	if err != nil {
+		return Report{}, err
+	}
+	if _, own := set.(owned); own {
+		return checkYours(set, o, false)
+	}
+	loc, err := Locate(name, o)
+	return Report{Location: loc}, err
+}
+
+// checkYours is Check of a set of one's own files; with thorough false, Describe.
+func checkYours(set Set, o Options, thorough bool) (Report, error) {
 	out := Report{Location: Location{Name: Sets.Spec(set), Origin: Yours, Found: true}}
 	var err error
 	switch s := set.(type) {
 	case PictureFolder:
-		err = s.check(o, &out)
+		err = s.check(o, &out, thorough)
 	case tabled:
 		var train, test *unscaled
 		if train, test, out.Notes, err = s.tables(o); err == nil {
-			err = checkTables(train, test, &out)
+			err = checkTables(train, test, &out, thorough)
 		}
 		if err != nil && !strings.HasPrefix(err.Error(), "data: ") {
 			err = fmt.Errorf("data: %s: %w", Sets.Name(set), err)
@@ -56,15 +71,20 @@ func classFindings(parts [2][]int, name func(y int) string, unit string) []Findi
 		total[0], total[1] = total[0]+parts[0][y], total[1]+parts[1][y]
 		sizes = append(sizes, fmt.Sprintf("%s: %d + %d", name(y), parts[0][y], parts[1][y]))
 	}
+	used := 0
+	for y := range parts[0] {
+		used += min(1, parts[0][y]+parts[1][y])
+	}
 	classes := Finding{What: "classes", Count: len(sizes), Note: "training + test " + unit + " of each", Names: firstTen(sizes)}
-	if len(sizes) < 2 {
+	if used < 2 {
 		classes.Problem, classes.Do = true, "label samples of two classes or more, or name the column that does"
 	}
 	return []Finding{{What: "training " + unit, Count: total[0]}, {What: "test " + unit, Count: total[1]}, classes}
 }
 
-// checkTables looks at samples of numbers.
-func checkTables(train, test *unscaled, out *Report) error {
+// checkTables looks at samples of numbers; unless thorough, it draws none and searches
+// no twins.
+func checkTables(train, test *unscaled, out *Report, thorough bool) error {
 	if train.sh != test.sh {
 		return fmt.Errorf("training samples are %s, test samples %s", train.sh, test.sh)
 	}
@@ -77,7 +97,7 @@ func checkTables(train, test *unscaled, out *Report) error {
 	out.Samples = len(train.y) + len(test.y)
 	out.Notes = append(out.Notes, classNotes(train, test)...)
 	out.Findings = classFindings([2][]int{train.counts(), test.counts()}, train.className, "samples")
-	out.Findings = append(out.Findings, Finding{What: "numbers a sample", Count: train.sh.Len(), Note: train.sh.String()})
+	out.Findings = append(out.Findings, Finding{What: "numbers a sample", Count: train.sh.Len(), Note: strings.TrimSuffix(train.sh.String()+": "+listed(train.features), ": ")})
 	var still []string
 	for k, g := range groups {
 		if g.least == g.most {
@@ -86,6 +106,9 @@ func checkTables(train, test *unscaled, out *Report) error {
 	}
 	if len(still) > 0 {
 		out.Findings = append(out.Findings, Finding{What: "numbers that never change", Count: len(still), Note: "in training; they are 0 with scale=standard", Names: firstTen(still)})
+	}
+	if !thorough {
+		return nil
 	}
 	if n := leaked(train, test); n > 0 {
 		out.Findings = append(out.Findings, Finding{What: "test samples that are trained on", Count: n, Note: "accuracy is too high by them"})
@@ -164,8 +187,8 @@ func shades(w, h int, at func(x, y int) float64) (lines []string) {
 	return lines
 }
 
-// check reads and decodes every picture.
-func (s PictureFolder) check(o Options, out *Report) error {
+// check counts pictures by class and, if thorough, reads and decodes every one.
+func (s PictureFolder) check(o Options, out *Report, thorough bool) error {
 	if err := s.Validate(); err != nil {
 		return fmt.Errorf("data: pictures: %w", err)
 	}
@@ -186,7 +209,9 @@ func (s PictureFolder) check(o Options, out *Report) error {
 	}
 	list := slices.Concat(parts[0], parts[1])
 	c := &checked{list: list, train: len(parts[0]), look: make([]string, len(list)), why: make([]error, len(list)), sum: make([][16]byte, len(list))}
-	t.each(list, r.newWork(o, checking, "", pictureUnit, int64(len(list))), c.picture)
+	if thorough {
+		t.each(list, r.newWork(o, checking, "", pictureUnit, int64(len(list))), c.picture)
+	}
 	out.Samples, out.Unread = len(list), len(c.named(unread))
 	sizes := [2][]int{make([]int, len(classes)), make([]int, len(classes))}
 	for p, list := range parts {
@@ -195,15 +220,18 @@ func (s PictureFolder) check(o Options, out *Report) error {
 		}
 	}
 	out.Findings = classFindings(sizes, func(y int) string { return classes[y] }, "pictures")
+	if t.divided {
+		out.Notes = append(out.Notes, fmt.Sprintf("%d pictures are held back for testing, a share of %g of each class", len(parts[1]), s.Test))
+	}
+	out.Notes = append(out.Notes, t.notRead()...)
+	if !thorough {
+		return nil
+	}
 	for _, f := range c.findings(false) {
 		if f.What != asPNG+" pictures" { // as usual as others
 			out.Findings = append(out.Findings, f)
 		}
 	}
-	if t.divided {
-		out.Notes = append(out.Notes, fmt.Sprintf("%d pictures are held back for testing, a share of %g of each class", len(parts[1]), s.Test))
-	}
-	out.Notes = append(out.Notes, t.notRead()...)
 	for _, i := range drawn(len(list)) {
 		l := list[i]
 		raw, err := t.read(l.file)

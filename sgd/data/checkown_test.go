@@ -2,6 +2,7 @@ package data
 
 import (
 	"fmt"
+	"slices"
 	"strings"
 	"testing"
 )
@@ -29,7 +30,7 @@ func TestCheckYours(t *testing.T) {
 			"left out: notes.parquet: no column of pictures", "2 pictures are held back for testing", "class cat: 8×8"},
 		"pictures(path=p.tar)":     {"training pictures 6", "test pictures 2", "classes 2", "class dog: 8×8"},
 		"pictures(path=p.parquet)": {"training pictures 6", "test pictures 2", "cat: 3 + 1", "p.parquet/p-000000"},
-		"csv(path=t.csv,label=kind,test_path=s.csv)": {"training samples 4", "test samples 2", "cat: 2 + 1 cow: 0 + 1 dog: 2 + 0", "numbers a sample 2: 1x1x2",
+		"csv(path=t.csv,label=kind,test_path=s.csv)": {"training samples 4", "test samples 2", "cat: 2 + 1 cow: 0 + 1 dog: 2 + 0", "numbers a sample 2: 1x1x2: a, still",
 			"numbers that never change 1: in training; they are 0 with scale=standard [2: 7]", "test samples that are trained on 1", "column 1 is left out",
 			"the test set alone has 1 sample of class cow", "class cat: 1.5, 7"},
 		"npy(path=n,test=0.5)":      {"classes 3", "1: 1 + 1", "no sample has label 0", "class 2: 0, 0, 0, 0, 0, 0, 0, 0, …"},
@@ -53,8 +54,12 @@ func TestCheckYours(t *testing.T) {
 		if r.Origin != Yours || r.Samples == 0 || (r.Problems() > 0) != (spec == "pictures(path=p)") {
 			t.Errorf("%s: %s, %d samples, %d problems", spec, r.Origin, r.Samples, r.Problems())
 		}
+		d, err := Describe(spec, Options{Dir: dir})
+		if err != nil || d.Samples != r.Samples || len(d.Drawn) > 0 || !slices.Equal(d.Findings[2].Names, r.Findings[2].Names) || d.Unread != 0 {
+			t.Errorf("%s: described as %+v, %v", spec, d, err)
+		}
 	}
-	for spec, want := range map[string]string{"csv(path=none.csv)": "none.csv", "pictures(path=none)": "none", "csv": "say where the files are", "npy(path=p)": "X.npy"} {
+	for spec, want := range map[string]string{"csv(path=none.csv,label=y)": "there is no none.csv; looked in the folder of data sets " + dir, "npy(path=t.csv)": "t.csv is a file; path names the folder of X.npy and y.npy: path=.", "pictures(path=none)": "none", "csv": "say where the files are", "npy(path=p)": "X.npy"} {
 		_, err := Check(spec, Options{Dir: dir})
 		refused(t, err, []string{"data: ", want})
 	}

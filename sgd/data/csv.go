@@ -16,8 +16,9 @@ import (
 	"github.com/gradlab/gradlab/sgd"
 )
 
-// CSV is a table of numbers with a label, a sample a line: the label's column is
-// the first, or the one that is named or numbered; all others are features. Fields
+// CSV is a table of numbers with a label, a sample a line: label names or numbers
+// the column of classes; all others are features. Without a label the error lists the
+// columns, the likeliest first. Fields
 // are apart by comma, semicolon or tab, whichever the first line has most of. The file
 // is UTF-8, or UTF-16 with its byte order mark, and may be packed with gzip or zstd.
 //
@@ -28,16 +29,17 @@ import (
 //
 // Labels are texts or numbers; equal numbers (0 and 0.0) are one class, and classes are
 // numbered in their order. A missing label (empty, NaN, NA, N/A, null, None, ?) is
-// refused.
+// refused, and so are a single class, and classes that are fractions and more than a
+// tenth of the samples: those are numbers to predict, which gradlab does not.
 type CSV struct {
 	Path     string  `doc:"the file; below --data-dir, or as it is"`
-	Label    string  `doc:"the label's column, by name or by number from 1"`
+	Label    string  `doc:"the column of classes, by name, by number from 1, or -1 for the last; required"`
 	TestPath string  `doc:"file of the test set; empty: a share of each class"`
 	Test     float64 `doc:"share of each class that is the test set, where it has no file of its own"`
 	Scale    string  `doc:"standard: mean 0, deviation 1 by feature of the training samples; none: as they are"`
 }
 
-var _ = Sets.Add("csv", "your own table of numbers with a label, a sample a line", CSV{Label: "1", Test: 0.2, Scale: "standard"})
+var _ = Sets.Add("csv", "your own table of numbers with a label, a sample a line", CSV{Test: 0.2, Scale: "standard"})
 
 // Validate checks the options.
 func (s CSV) Validate() error { return checkOwn(s.Test, s.Scale) }
@@ -70,6 +72,9 @@ func (s CSV) tables(o Options) (train, test *unscaled, notes []string, err error
 			return nil, nil, nil, err
 		}
 		b, err := readSheet(path)
+		if err == nil && s.Label == "" {
+			err = askLabel(b)
+		}
 		if err == nil {
 			sheets[i], err = parseCSV(b, s.Label, sheets[0])
 		}
@@ -90,6 +95,9 @@ func (s CSV) tables(o Options) (train, test *unscaled, notes []string, err error
 	if n > 1 && all.cls == n {
 		return nil, nil, nil, fmt.Errorf("%s: each of the %d samples has a label of its own in column %s: name or number the column of classes, label=…", s.Path, n, sheets[0].label)
 	}
+	if n := len(labels); len(names) > max(2, n/10) && fractions(names) {
+		return nil, nil, nil, fmt.Errorf("%s: column %s holds %d different numbers in %d samples: want classes, not a number to predict; name another column, label=…, or cut its range into classes", s.Path, sheets[0].label, len(names), n)
+	}
 	train, test = all.split(s.Test)
 	return train, test, notes, nil
 }
@@ -97,7 +105,7 @@ func (s CSV) tables(o Options) (train, test *unscaled, notes []string, err error
 // table is the samples of a sheet with the classes of its labels.
 func (s *sheet) table(y []int32, names []string) *unscaled {
 	dim := len(s.features)
-	return &unscaled{sh: sgd.Shape{C: 1, H: 1, W: dim}, cls: len(names), names: names, y: y,
+	return &unscaled{sh: sgd.Shape{C: 1, H: 1, W: dim}, cls: len(names), names: names, y: y, features: s.titles(),
 		row: func(i int, x []float64) { copy(x, s.x[i*dim:(i+1)*dim]) }}
 }
 

@@ -10,12 +10,20 @@ import (
 	"unicode/utf16"
 )
 
+// withLabel adds the first column as the label to options that name none.
+func withLabel(options string) string {
+	if strings.Contains(options, "label=") {
+		return options
+	}
+	return options + ",label=1"
+}
+
 // opened reads a table without scaling, all of it as the test set too.
 func opened(t *testing.T, text, options string) (x []float32, y []int32, note string) {
 	t.Helper()
 	dir := t.TempDir()
 	store(t, filepath.Join(dir, "t.csv"), []byte(text))
-	ds := open(t, "csv(path=t.csv,test_path=t.csv,scale=none"+options+")", Options{Dir: dir})
+	ds := open(t, "csv(path=t.csv,test_path=t.csv,scale=none"+withLabel(options)+")", Options{Dir: dir})
 	b := batch(t, ds.Test, 0, ds.Test.Len())
 	return b.X, b.Y, ds.Note
 }
@@ -69,7 +77,7 @@ func TestCSVFirstLine(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			dir := t.TempDir()
 			store(t, filepath.Join(dir, "t.csv"), []byte(c.text))
-			_, err := Open("csv(path=t.csv"+c.options+")", Options{Dir: dir})
+			_, err := Open("csv(path=t.csv"+withLabel(c.options)+")", Options{Dir: dir})
 			refused(t, err, []string{c.want})
 		})
 	}
@@ -81,7 +89,7 @@ func TestCSVEqualLabels(t *testing.T) {
 	dir := t.TempDir()
 	store(t, filepath.Join(dir, "a.csv"), []byte("y,a,b\n0.0,1,2\n1.0,3,1\n0.0,1,2.5\n1.0,3,1.5\n"))
 	store(t, filepath.Join(dir, "b.csv"), []byte("y,a,b\n0,1,2\n1,3,1\n"))
-	ds := open(t, "csv(path=a.csv,test_path=b.csv)", Options{Dir: dir})
+	ds := open(t, "csv(path=a.csv,test_path=b.csv,label=1)", Options{Dir: dir})
 	if ds.Train.Classes() != 2 || !slices.Equal(batch(t, ds.Test, 0, 2).Y, []int32{0, 1}) {
 		t.Errorf("%d classes, %v", ds.Train.Classes(), batch(t, ds.Test, 0, 2).Y)
 	}
@@ -138,7 +146,7 @@ func TestCSVIndex(t *testing.T) {
 		if strings.HasPrefix(text, ",y\n") {
 			options = ",label=y"
 		}
-		_, err := Open("csv(path=t.csv"+options+")", Options{Dir: dir})
+		_, err := Open("csv(path=t.csv"+withLabel(options)+")", Options{Dir: dir})
 		refused(t, err, []string{want})
 	}
 	if _, _, note := opened(t, "y,id,a\n0,1,5\n1,2,6\n0,3,5\n", ""); !strings.Contains(note, "column id counts the lines") {
@@ -172,7 +180,7 @@ func TestCSVColumns(t *testing.T) {
 			if strings.HasPrefix(c.train, ",y") {
 				options = ",label=y"
 			}
-			ds, err := Open("csv(path=a.csv,test_path=b.csv,scale=none"+options+")", Options{Dir: dir})
+			ds, err := Open("csv(path=a.csv,test_path=b.csv,scale=none"+withLabel(options)+")", Options{Dir: dir})
 			if c.want != "" {
 				refused(t, err, []string{"b.csv", c.want})
 				return
@@ -187,7 +195,7 @@ func TestCSVColumns(t *testing.T) {
 	}
 	store(t, filepath.Join(dir, "a.csv"), []byte(train))
 	store(t, filepath.Join(dir, "b.csv"), []byte("y,a,b\n0,1,2\n7,3,1\n7,3,1\n"))
-	if ds := open(t, "csv(path=a.csv,test_path=b.csv)", Options{Dir: dir}); !strings.Contains(ds.Note, "the test set alone has 2 samples of class 7") {
+	if ds := open(t, "csv(path=a.csv,test_path=b.csv,label=1)", Options{Dir: dir}); !strings.Contains(ds.Note, "the test set alone has 2 samples of class 7") {
 		t.Errorf("note %q", ds.Note)
 	}
 }
@@ -206,7 +214,7 @@ func TestLargeOffset(t *testing.T) {
 	store(t, filepath.Join(dir, "t.csv"), []byte(text))
 	store(t, filepath.Join(dir, "X.npy"), npyOf("<f8", []int{30, 1}, x))
 	store(t, filepath.Join(dir, "y.npy"), npyOf("<i8", []int{30}, y))
-	for spec, dim := range map[string]int{"csv(path=t.csv)": 2, "npy(path=.)": 1} {
+	for spec, dim := range map[string]int{"csv(path=t.csv,label=1)": 2, "npy(path=.)": 1} {
 		b := batch(t, open(t, spec, Options{Dir: dir}).Train, 0, 24)
 		seen := map[float32]bool{}
 		for i := range 24 {
@@ -216,11 +224,11 @@ func TestLargeOffset(t *testing.T) {
 			t.Errorf("%s: %d of 24 values are left", spec, len(seen))
 		}
 	}
-	if ds := open(t, "csv(path=t.csv,scale=none)", Options{Dir: dir}); !strings.Contains(ds.Note, "feature 1 are one number in float32") {
+	if ds := open(t, "csv(path=t.csv,scale=none,label=1)", Options{Dir: dir}); !strings.Contains(ds.Note, "feature 1 are one number in float32") {
 		t.Errorf("note %q", ds.Note)
 	}
 	store(t, filepath.Join(dir, "t.csv"), []byte("1,0.1\n0,0.1\n1,0.1\n0,0.1\n1,0.1\n0,0.1\n"))
-	if b := batch(t, open(t, "csv(path=t.csv)", Options{Dir: dir}).Train, 0, 4); !slices.Equal(b.X, make([]float32, 4)) {
+	if b := batch(t, open(t, "csv(path=t.csv,label=1)", Options{Dir: dir}).Train, 0, 4); !slices.Equal(b.X, make([]float32, 4)) {
 		t.Errorf("a feature that never changes is %v", b.X)
 	}
 }
@@ -248,7 +256,70 @@ func TestCSVEncodings(t *testing.T) {
 		"t.csv: unpacking it: unexpected": gz([]byte(text))[:20],
 	} {
 		store(t, filepath.Join(dir, "t.csv"), b)
-		_, err := Open("csv(path=t.csv)", Options{Dir: dir})
+		_, err := Open("csv(path=t.csv,label=1)", Options{Dir: dir})
 		refused(t, err, []string{want})
 	}
+}
+
+// A table whose column of classes was not said is refused, and lists the columns.
+func TestCSVWithoutLabel(t *testing.T) {
+	t.Parallel()
+	dir := t.TempDir()
+	for text, want := range map[string]string{
+		"a,b,class\n1,1.5,0\n2,2.5,1\n3,1.5,0\n4,4,1\n": "fewest first: 3 (class): 2, 2 (b): 3, 1 (a): 4",
+		"1,1.5,0\n2,2.5,1\n3,1.5,0\n4,4,1\n":            "fewest first: 3: 2, 1: 3, 2: 3", // line 1 may hold names
+		"":                                              "no samples",
+	} {
+		store(t, filepath.Join(dir, "t.csv"), []byte(text))
+		_, err := Open("csv(path=t.csv)", Options{Dir: dir})
+		refused(t, err, []string{"t.csv", want})
+	}
+	store(t, filepath.Join(dir, "t.csv"), []byte("1,x\n2,y\n3,x\n4,y\n"))
+	if ds := open(t, "csv(path=t.csv,label=-1)", Options{Dir: dir}); ds.Train.Classes() != 2 {
+		t.Errorf("%d classes", ds.Train.Classes())
+	}
+	for label, want := range map[string]string{"-3": "there is no column -3: want 1 to 2, or -1 for the last", "0": "there is no column 0"} {
+		_, err := Open("csv(path=t.csv,label="+label+")", Options{Dir: dir})
+		refused(t, err, []string{want})
+	}
+	wide := "label," + strings.Repeat("f,", 40) + "last\n" + strings.Repeat("1,", 41) + "2\n"
+	store(t, filepath.Join(dir, "t.csv"), []byte(wide))
+	_, err := Open("csv(path=t.csv,label=labl)", Options{Dir: dir})
+	refused(t, err, []string{`there is no column "labl"; did you mean "label"? there are label, f`, "f, last"})
+}
+
+// A single class is refused, and numbers to predict; many whole numbers are noted.
+func TestCSVNoClasses(t *testing.T) {
+	t.Parallel()
+	dir := t.TempDir()
+	for name, c := range map[string]struct {
+		label       func(i int) string
+		refuse, say string
+	}{
+		"one class":       {func(int) string { return "7" }, "all 60 samples are of class 7; want two classes or more", ""},
+		"a price":         {func(i int) string { return fmt.Sprint(0.5 + float64(i/2)) }, "column 1 holds 30 different numbers in 60 samples: want classes, not a number to predict", ""},
+		"stars":           {func(i int) string { return fmt.Sprint(float64(i%4) / 2) }, "", ""},
+		"an age":          {func(i int) string { return fmt.Sprint(20 + i/2) }, "", "30 classes in 60 samples: every value of the label is a class"},
+		"names, as many":  {func(i int) string { return fmt.Sprint("p", i/5) }, "", "12 classes in 60 samples"},
+		"few whole ones":  {func(i int) string { return fmt.Sprint(i % 6) }, "", ""},
+		"two test labels": {func(i int) string { return map[bool]string{true: "a", false: "b"}[i < 2] }, "", ""},
+	} {
+		var b strings.Builder
+		for i := range 60 {
+			fmt.Fprintf(&b, "%s,%d.5\n", c.label(i), i)
+		}
+		store(t, filepath.Join(dir, "t.csv"), []byte(b.String()))
+		ds, err := Open("csv(path=t.csv,label=1)", Options{Dir: dir})
+		if c.refuse != "" {
+			refused(t, err, []string{c.refuse})
+			continue
+		}
+		if err != nil || strings.Contains(ds.Note, "classes in") != (c.say != "") || !strings.Contains(ds.Note, c.say) {
+			t.Errorf("%s: %v, note %q, want %q", name, err, ds.Note, c.say)
+		}
+	}
+	store(t, filepath.Join(dir, "X.npy"), npyOf("<f8", []int{4, 1}, []float64{1, 2, 3, 4}))
+	store(t, filepath.Join(dir, "y.npy"), npyOf("<i8", []int{4}, []float64{3, 3, 3, 3}))
+	_, err := Open("npy(path=.)", Options{Dir: dir})
+	refused(t, err, []string{"all 4 samples are of class 3"})
 }

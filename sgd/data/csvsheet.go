@@ -2,6 +2,7 @@ package data
 
 import (
 	"bytes"
+	"cmp"
 	"encoding/csv"
 	"errors"
 	"fmt"
@@ -10,6 +11,8 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+
+	"github.com/gradlab/gradlab/sgd/registry"
 )
 
 // sheet is a table of text that was read.
@@ -115,13 +118,20 @@ func (s *lines) begin(rec []string, line int) error {
 	}
 	name, i, numbered := s.wanted()
 	if numbered { // a number is a place, even where some value is the same
-		if s.at = i - 1; s.at < 0 || s.at >= len(rec) {
-			return fmt.Errorf("%d: option \"label\": there is no column %d, only %d", line, i, len(rec))
+		if s.at = i - 1; i < 0 {
+			s.at = len(rec) + i
+		}
+		if i == 0 || s.at < 0 || s.at >= len(rec) {
+			return fmt.Errorf("%d: option \"label\": there is no column %d: want 1 to %d, or -1 for the last", line, i, len(rec))
 		}
 		return nil
 	}
 	if s.at = slices.Index(s.first, name); s.at < 0 {
-		return fmt.Errorf("%d: option \"label\": there is no column %q; there are %s", line, name, strings.Join(s.first[:min(len(rec), 30)], ", "))
+		like := ""
+		if near := registry.Nearest(name, s.first); near != "" {
+			like = fmt.Sprintf("; did you mean %q?", near)
+		}
+		return fmt.Errorf("%d: option \"label\": there is no column %q%s there are %s", line, name, cmp.Or(like, ";"), ends(s.first))
 	}
 	if slices.Index(s.first[s.at+1:], name) >= 0 {
 		return fmt.Errorf("%d: option \"label\": two columns are called %q", line, name)
@@ -415,7 +425,7 @@ func (s *lines) unnamed(out *sheet) error {
 	}
 	nameless := func(name string) bool { return name == "" || strings.HasPrefix(name, "Unnamed: ") }
 	if nameless(out.label) {
-		return fmt.Errorf("%d: the label's column, %d, has no name, as the index that pandas writes; say label=… with one of %s", s.line, s.at+1, strings.Join(out.features[:min(30, len(out.features))], ", "))
+		return fmt.Errorf("%d: the label's column, %d, has no name, as the index that pandas writes; say label=… with one of %s", s.line, s.at+1, ends(out.features))
 	}
 	var keep []int
 	var gone []string

@@ -3,7 +3,7 @@
 // A set is opened by its spec: "digits" (built in, the default), "mnist",
 // "fashion", "cifar10", "cifar100", "tiny_imagenet", "imagenet(size=64)",
 // "imagenet32", "imagenette" or "synthetic(dim=64,classes=10,n=4096)"; files of your
-// own by "npy(path=folder)" and "csv(path=file)". Files are recognised by what is in
+// own by "npy(path=folder)" and "csv(path=file,label=column)". Files are recognised by what is in
 // them, not by what they are called: IDX, CIFAR binaries, pickles and .npz of arrays,
 // folder trees of pictures, ImageNet's tars of tars, WebDataset shards,
 // each perhaps gzipped or inside a tar, tar.gz, tar.zst or zip.

@@ -97,7 +97,7 @@ func lookup(spec string) (r *recipe, name string, err error) {
 	}
 	name = Sets.Name(set)
 	if _, own := set.(owned); own {
-		return nil, name, fmt.Errorf("data: %s is files of your own, which a run names: data=%s(path=…); gradlab data '%s(path=…)' --check looks at them", name, name, name)
+		return nil, name, fmt.Errorf("data: %s is files of your own, which a run names: data=%s(path=…); gradlab data '%s(path=…)' shows them", name, name, name)
 	}
 	return recipes[name], name, nil
 }

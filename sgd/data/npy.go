@@ -4,6 +4,7 @@ import (
 	"encoding/binary"
 	"fmt"
 	"math"
+	"os"
 	"path/filepath"
 	"regexp"
 	"strconv"
@@ -59,6 +60,9 @@ func (s NPY) tables(o Options) (train, test *unscaled, notes []string, err error
 	dir, err := ownPath("npy", s.Path, o)
 	if err != nil {
 		return nil, nil, nil, err
+	}
+	if at, err := os.Stat(dir); err == nil && !at.IsDir() {
+		return nil, nil, nil, fmt.Errorf("%s is a file; path names the folder of X.npy and y.npy: path=%s", dir, filepath.Dir(s.Path))
 	}
 	if exists(filepath.Join(dir, "X_train.npy")) {
 		if train, err = s.pair(dir, "_train"); err == nil {

@@ -2,8 +2,10 @@ package data
 
 import (
 	"encoding/binary"
+	"errors"
 	"fmt"
 	"hash/crc32"
+	"io/fs"
 	"math"
 	"os"
 	"path/filepath"
@@ -24,11 +26,12 @@ type owned interface{ own() }
 
 // unscaled is samples of numbers as their file has them, before they are scaled.
 type unscaled struct {
-	sh    sgd.Shape
-	cls   int
-	names []string // of classes; nil: they are numbers, from 0
-	y     []int32
-	row   func(i int, x []float64) // writes the sh.Len() numbers of sample i
+	sh       sgd.Shape
+	cls      int
+	names    []string // of classes; nil: they are numbers, from 0
+	features []string // names of the numbers of a sample; nil: they have none
+	y        []int32
+	row      func(i int, x []float64) // writes the sh.Len() numbers of sample i
 }
 
 // floats is samples of numbers in memory, in the order of their file.
@@ -65,15 +68,45 @@ func ownPath(set, path string, o Options) (string, error) {
 	if path == "" {
 		return "", fmt.Errorf("data: %s: say where the files are: data=%s(path=…)", set, set)
 	}
+	looked := "the current folder"
+	if at, err := os.Getwd(); err == nil {
+		looked += " " + at
+	}
 	if o.Dir != "" && !filepath.IsAbs(path) {
-		if below := filepath.Join(o.Dir, path); exists(below) {
+		below := filepath.Join(o.Dir, path)
+		if exists(below) {
 			return below, nil
 		}
+		looked = "the folder of data sets " + o.Dir + ", then in " + looked
 	}
-	if _, err := os.Stat(path); err != nil {
+	_, err := os.Stat(path)
+	switch {
+	case err == nil:
+	case errors.Is(err, fs.ErrNotExist) && !filepath.IsAbs(path):
+		return "", fmt.Errorf("data: %s: there is no %s; looked in %s", set, path, looked)
+	default:
 		return "", fmt.Errorf("data: %s: %w", set, err)
 	}
 	return path, nil
+}
+
+// ReaderOf returns spec text of the set that reads a file of such a name, "" if none does.
+func ReaderOf(path string) string {
+	base := strings.ToLower(path)
+	for _, packed := range []string{".gz", ".zst"} {
+		base = strings.TrimSuffix(base, packed)
+	}
+	switch filepath.Ext(base) {
+	case ".csv", ".tsv":
+		return fmt.Sprintf("csv(path=%s,label=…)", path)
+	case ".npy":
+		return fmt.Sprintf("npy(path=%s)", filepath.Dir(path))
+	case ".txt":
+		return fmt.Sprintf("text(path=%s)", path)
+	case ".tar", ".zip", ".parquet":
+		return fmt.Sprintf("pictures(path=%s)", path)
+	}
+	return ""
 }
 
 func exists(path string) bool { _, err := os.Stat(path); return err == nil }
@@ -94,7 +127,7 @@ func (t *unscaled) split(share float64) (train, test *unscaled) {
 		rows[to], y[to] = append(rows[to], i), append(y[to], c)
 	}
 	part := func(p int) *unscaled {
-		return &unscaled{sh: t.sh, cls: t.cls, names: t.names, y: y[p], row: func(i int, x []float64) { t.row(rows[p][i], x) }}
+		return &unscaled{sh: t.sh, cls: t.cls, names: t.names, features: t.features, y: y[p], row: func(i int, x []float64) { t.row(rows[p][i], x) }}
 	}
 	return part(0), part(1)
 }
@@ -104,6 +137,17 @@ func (t *unscaled) counts() []int {
 	out := make([]int, t.cls)
 	for _, y := range t.y {
 		out[y]++
+	}
+	return out
+}
+
+// used returns the classes of which this part or another has a sample.
+func (t *unscaled) used(other *unscaled) (out []int) {
+	in, of := t.counts(), other.counts()
+	for y := range in {
+		if in[y]+of[y] > 0 {
+			out = append(out, y)
+		}
 	}
 	return out
 }
@@ -203,6 +247,9 @@ func serve(train, test *unscaled, scale string, o Options, notes ...string) (ds 
 			return ds, fmt.Errorf("no %s samples", partNames[p])
 		}
 	}
+	if used := train.used(test); len(used) == 1 {
+		return ds, fmt.Errorf("all %d samples are of class %s; want two classes or more", len(train.y)+len(test.y), train.className(used[0]))
+	}
 	plane := 1
 	if train.sh.H > 1 {
 		plane = train.sh.H * train.sh.W
@@ -244,6 +291,12 @@ func classNotes(train, test *unscaled) (out []string) {
 	}
 	if len(none) > 0 {
 		out = append(out, fmt.Sprintf("no sample has label %s, of the %d classes that the labels 0 to %d make", listed(none), len(in), len(in)-1))
+	}
+	if n := len(test.y); n < 10 {
+		out = append(out, fmt.Sprintf("the test set has %s: accuracy goes in steps of %.2g points", count(n, "sample"), 100/float64(n)))
+	}
+	if n, most := len(train.y)+len(test.y), len(in)-len(none); most > max(10, n/10) {
+		out = append(out, fmt.Sprintf("%d classes in %d samples: every value of the label is a class", most, n))
 	}
 	return out
 }

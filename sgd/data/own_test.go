@@ -126,7 +126,7 @@ func TestNPYNotes(t *testing.T) {
 		"":                                        {[]float64{0, 1, 0, 1}, []int{4, 3, 8, 8}, ""},
 	} {
 		write("", c.dims, c.y...)
-		if ds := open(t, "npy(path=.,scale=none"+c.options+")", Options{Dir: dir}); !strings.Contains(ds.Note, want) || want == "" && ds.Note != "" {
+		if ds := open(t, "npy(path=.,scale=none"+c.options+")", Options{Dir: dir}); !strings.Contains(ds.Note, want) || want == "" && strings.Contains(ds.Note, "order=") {
 			t.Errorf("note %q, want %q", ds.Note, want)
 		}
 	}
@@ -305,7 +305,7 @@ func TestCSV(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			store(t, filepath.Join(dir, "t.csv"), []byte(c.text))
-			ds := open(t, "csv(path=t.csv,test_path=t.csv,scale=none"+c.options+")", Options{Dir: dir})
+			ds := open(t, "csv(path=t.csv,test_path=t.csv,scale=none"+withLabel(c.options)+")", Options{Dir: dir})
 			b := batch(t, ds.Test, 0, len(c.labels))
 			if !slices.Equal(b.Y, c.labels) || !slices.Equal(b.X, c.x) || ds.Test.Len() != len(c.labels) {
 				t.Errorf("labels %v, features %v", b.Y, b.X)
@@ -317,7 +317,7 @@ func TestCSV(t *testing.T) {
 		fmt.Fprintf(&rows, "%d,%d\n", i%3, i)
 	}
 	store(t, filepath.Join(dir, "t.csv"), []byte(rows.String()))
-	if ds := open(t, "csv(path=t.csv)", Options{Dir: dir}); ds.Train.Len() != 24 || ds.Test.Len() != 6 || ds.Train.Classes() != 3 {
+	if ds := open(t, "csv(path=t.csv,label=1)", Options{Dir: dir}); ds.Train.Len() != 24 || ds.Test.Len() != 6 || ds.Train.Classes() != 3 {
 		t.Errorf("%d + %d, %d classes", ds.Train.Len(), ds.Test.Len(), ds.Train.Classes())
 	}
 }
@@ -340,20 +340,20 @@ func TestCSVErrors(t *testing.T) {
 		{"empty", "", "", []string{"t.csv: no samples"}},
 		{"header alone", "y,a\n", "", []string{"t.csv: no samples"}},
 		{"no such column", "y,a\n1,2\n", ",label=kind", []string{`there is no column "kind"`, "y, a"}},
-		{"no such number", "y,a\n1,2\n", ",label=3", []string{"there is no column 3, only 2"}},
+		{"no such number", "y,a\n1,2\n", ",label=3", []string{"there is no column 3: want 1 to 2, or -1 for the last"}},
 		{"one sample", "1,2\n", "", []string{"no test samples"}},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			dir := t.TempDir()
 			store(t, filepath.Join(dir, "t.csv"), []byte(c.text))
-			_, err := Open("csv(path=t.csv"+c.options+")", Options{Dir: dir})
+			_, err := Open("csv(path=t.csv"+withLabel(c.options)+")", Options{Dir: dir})
 			refused(t, err, c.want)
 		})
 	}
 	dir := t.TempDir()
 	store(t, filepath.Join(dir, "a.csv"), []byte("1,2\n0,3\n"))
 	store(t, filepath.Join(dir, "b.csv"), []byte("1,2,4\n0,3,4\n"))
-	_, err := Open("csv(path=a.csv,test_path=b.csv)", Options{Dir: dir})
+	_, err := Open("csv(path=a.csv,test_path=b.csv,label=1)", Options{Dir: dir})
 	refused(t, err, []string{"training samples are 1x1x1, test samples 1x1x2"})
 	_, err = Open("csv", Options{})
 	refused(t, err, []string{"data=csv(path=…)"})

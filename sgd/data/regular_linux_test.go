@@ -18,7 +18,7 @@ func TestNoRegularFile(t *testing.T) {
 	store(t, filepath.Join(dir, "arrays", "y.npy"), nil)
 	pipe("pipe")
 	pipe("arrays/X.npy")
-	for _, spec := range []string{"csv(path=/dev/zero)", "csv(path=pipe)", "csv(path=.)", "text(path=/dev/zero)", "text(path=pipe)", "npy(path=arrays)",
+	for _, spec := range []string{"csv(path=/dev/zero,label=1)", "csv(path=pipe,label=1)", "csv(path=.,label=1)", "text(path=/dev/zero)", "text(path=pipe)", "npy(path=arrays)",
 		"pictures(path=pipe)", "pictures(path=/dev/zero)"} {
 		_, err := Open(spec, Options{Dir: dir})
 		refused(t, err, []string{"no regular file"})

@@ -385,6 +385,17 @@ func (e *UnknownError) Error() string {
 	return fmt.Sprintf("%s has no option %q; %s", e.Of, e.Word, Suggest(e.Word, e.There))
 }
 
+// comma asks whether the comma before digits was meant as a decimal point: lr=0,1.
+func comma(before []arg, a arg) string {
+	last := before[len(before)-1]
+	if digits(a.text) && digits(strings.TrimPrefix(last.text, "-")) && last.key != "" {
+		return fmt.Sprintf("; did you mean %s=%s.%s? A comma ends an option", last.key, last.text, a.text)
+	}
+	return ""
+}
+
+func digits(s string) bool { return s != "" && strings.Trim(s, "0123456789") == "" }
+
 func (t *Table[T]) build(n node) (T, error) {
 	var zero T
 	proto, ok := t.protos[n.text]
@@ -400,7 +411,7 @@ func (t *Table[T]) build(n node) (T, error) {
 	}
 	seen := map[string]bool{}
 	pos, named := 0, false
-	for _, a := range n.args {
+	for i, a := range n.args {
 		var f *field
 		if a.key != "" {
 			named = true
@@ -417,7 +428,7 @@ func (t *Table[T]) build(n node) (T, error) {
 			}
 		} else {
 			if named {
-				return zero, fmt.Errorf("%s: positional argument %q after a named one", n.text, a.text)
+				return zero, fmt.Errorf("%s: positional argument %q after a named one%s", n.text, a.text, comma(n.args[:i], a))
 			}
 			if pos >= len(fs) {
 				return zero, fmt.Errorf("%s takes %d argument(s) at most; %q is one too many", n.text, len(fs), a.text)

@@ -128,7 +128,11 @@ func (p *parser) args(end byte) ([]arg, error) {
 			p.i++
 			return out, nil
 		default:
-			return nil, fmt.Errorf("want %q or \",\" at %q", end, p.s[p.i:])
+			blank := ""
+			if c := p.s[p.i-1]; c == ' ' || c == '\t' || c == '\n' {
+				blank = `; text with a blank in it stands in double quotes`
+			}
+			return nil, fmt.Errorf("want %q or \",\" at %q%s", end, p.s[p.i:], blank)
 		}
 	}
 }

@@ -2,6 +2,7 @@ package train
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"time"
 
@@ -14,7 +15,7 @@ import (
 // by span where spans leave as they get ready. bad says that there were some and
 // that they were made zero.
 func (j *Job) gradient(ctx context.Context, d *desk, params, grad []float32, worker, step int, need, ready func(int) error) (loss float64, bad bool, err error) {
-	loss, bad, err = j.gradientOf(ctx, d, params, grad, j.draw(worker, step), func() {
+	loss, bad, err = j.gradientOf(ctx, d, params, grad, worker, step, j.draw(worker, step), func() {
 		if j.cores.own {
 			next := j.draw(worker, step+1)
 			d.batches.ahead(micro(next, 0, j.micros(next)))
@@ -26,14 +27,20 @@ func (j *Job) gradient(ctx context.Context, d *desk, params, grad []float32, wor
 	return loss, bad, err
 }
 
-// gradientOf computes the gradient of given samples, as gradient does. drawn, if
+// gradientOf computes the gradient of given samples, for a worker's step, as gradient
+// does. drawn, if
 // not nil, is called once they are there.
-func (j *Job) gradientOf(ctx context.Context, d *desk, params, grad []float32, samples sgd.Draw, drawn func(), need, ready func(int) error) (loss float64, bad bool, err error) {
+func (j *Job) gradientOf(ctx context.Context, d *desk, params, grad []float32, worker, step int, samples sgd.Draw, drawn func(), need, ready func(int) error) (loss float64, bad bool, err error) {
 	d.spoilt = false
 	d.begin()
 	l := j.Model.Layout()
 	passes, spans, model := j.micros(samples), len(l.Spans), j.sized(samples.Side).model
 	for i := range passes {
+		if j.Between != nil {
+			if err := j.Between(worker, step, i, passes); err != nil {
+				return 0, false, err
+			}
+		}
 		m := micro(samples, i, passes)
 		b, err := d.batches.batch(m)
 		if err != nil {
@@ -132,8 +139,11 @@ func (j *Job) sift(d *desk, grad []float32, lo, hi int) error {
 	for f32.AllFinite(l.View(grad, lo)) {
 		lo++
 	}
-	return fmt.Errorf("%s has NaN or Inf; lower the learning rate, add clip, or set nonfinite=zero%s", l.Spans[lo].Name, j.printed())
+	return fmt.Errorf("%s %w; lower the learning rate, add clip, or set nonfinite=zero%s", l.Spans[lo].Name, ErrNotFinite, j.printed())
 }
+
+// ErrNotFinite is in the error of a run that a gradient with NaN or Inf ends.
+var ErrNotFinite = errors.New("has NaN or Inf")
 
 // printed is what an error about a gradient ends with: the last output of the program
 // that computed it, if another did.

@@ -138,6 +138,10 @@ type Job struct {
 	Run         uint64      // identity of the run, carried by every frame
 	Incarnation uint32      // of this process's ranks
 	Stopping    func() bool // polled by servers and by rank 0; nil: never
+	// Between is called before each pass of a worker's step: of the step's micro-batches,
+	// done are made. Workers call it at the same time. An error breaks the step off and ends
+	// the run. nil: never.
+	Between func(worker, step, done, of int) error
 	// Due asks for a checkpoint now and then, where CheckpointEvery is 0. It is
 	// polled as Stopping is, and heeded where a checkpoint changes nothing: by runs
 	// in step, and by all on real clocks. nil: never.

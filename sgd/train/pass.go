@@ -90,7 +90,7 @@ func (r *Rank) differentiate(ctx context.Context, d *desk, on func() (params, gr
 	d.soft = r.pass.Spoilt != nil
 	if draw := r.pass.Draw; draw.N == 0 {
 		loss, bad, err = r.job.gradient(ctx, d, params, grad, r.rank, r.step, need, ready)
-	} else if loss, bad, err = r.job.gradientOf(ctx, d, params, grad, draw, nil, need, ready); err != nil {
+	} else if loss, bad, err = r.job.gradientOf(ctx, d, params, grad, r.rank, r.step, draw, nil, need, ready); err != nil {
 		err = fmt.Errorf("worker %d, gradient of %d samples from %d on: %w", r.rank, draw.N, draw.First, err)
 	}
 	r.loss, r.own = loss, d.mean()

@@ -22,34 +22,27 @@ func (f Every) New(b compress.Block) (compress.Codec, error) {
 	if f.N < 1 {
 		return nil, fmt.Errorf(`option "n": want at least 1, not %d`, f.N)
 	}
-	return f, nil // it has no state, so it is its own codec
+	return compress.Simple(b, f.encode, f.decode), nil
 }
 
 func (f Every) Claims(b compress.Block) compress.Claims {
 	return compress.Claims{Size: 4 * ((b.Len() + f.N - 1) / f.N), Homogeneous: true}
 }
 
-func (f Every) Append(dst []byte, g []float32, s compress.Step) ([]byte, error) {
-	for _, v := range g {
-		if v-v != 0 {
-			return dst, compress.ErrNotFinite
-		}
-	}
-	for i := (f.N - s.N%f.N) % f.N; i < len(g); i += f.N {
+func (f Every) first(step int) int { return (f.N - step%f.N) % f.N }
+
+func (f Every) encode(dst []byte, g []float32, s compress.Step) []byte {
+	for i := f.first(s.N); i < len(g); i += f.N {
 		dst = binary.LittleEndian.AppendUint32(dst, math.Float32bits(g[i]))
 	}
-	return dst, nil
+	return dst
 }
 
-func (f Every) AddTo(dst []float32, scale float32, p []byte, from compress.From) error {
-	i := (f.N - from.Step%f.N) % f.N
-	if want := 4 * max(0, (len(dst)-i+f.N-1)/f.N); len(p) != want || !compress.AllFinite(p) {
-		return compress.Corruptf("%d bytes, want %d finite ones", len(p), want)
+func (f Every) decode(out []float32, p []byte, from compress.From) (rest []byte) {
+	for i := f.first(from.Step); i < len(out); i, p = i+f.N, p[4:] {
+		out[i] = math.Float32frombits(binary.LittleEndian.Uint32(p))
 	}
-	for ; i < len(dst); i, p = i+f.N, p[4:] {
-		dst[i] += scale * math.Float32frombits(binary.LittleEndian.Uint32(p))
-	}
-	return nil
+	return p
 }
 
 func main() { os.Exit(cli.Main(os.Args[1:], os.Stdout, os.Stderr)) }
