@@ -58,16 +58,26 @@ type candidate struct {
 	damage  error  // why it is not known how far it is; nil: that is known
 }
 
-// furthestFolder finds, of base, base-2, …, the folder of this configuration that is
-// done, or whose checkpoint is furthest; of equal ones the newest. One of which it is
+// endsIn reports whether a folder's name ends in an identity, or in one and a number. What is
+// before it are keys, which other commands that make the same run need not give.
+func endsIn(name, id string) bool {
+	if strings.HasSuffix(name, "-"+id) {
+		return true
+	}
+	i := strings.LastIndexByte(name, '-')
+	return i > 0 && strings.Trim(name[i+1:], "0123456789") == "" && strings.HasSuffix(name[:i], "-"+id)
+}
+
+// furthestFolder finds, of the folders beside base that end in its identity, the one of this
+// configuration that is done, or whose checkpoint is furthest; of equal ones the newest. One of which it is
 // not known how far it is comes before all that are not done: who goes on with another
 // one might lose what it holds.
 func furthestFolder(base, hash string) (best candidate, ok bool) {
 	dir, name := filepath.Split(base)
+	id := name[strings.LastIndexByte(name, '-')+1:]
 	entries, _ := os.ReadDir(dir) // some of them may have been removed
 	for _, e := range entries {
-		number, named := strings.CutPrefix(e.Name(), name)
-		if !named || number != "" && (number[0] != '-' || strings.Trim(number[1:], "0123456789") != "") {
+		if !endsIn(e.Name(), id) {
 			continue
 		}
 		c, mine := lookAt(filepath.Join(dir, e.Name()), hash)
@@ -172,6 +182,8 @@ func begins(base string, opt Options, f *folder, m *manifest, found candidate) (
 		notes = append(notes, fmt.Sprintf("there is nothing to resume: no run of this configuration lies in %s; it begins at step 0", filepath.Dir(base)))
 	case found.step > 0 && !found.done:
 		notes = append(notes, fmt.Sprintf("%s holds a checkpoint of this configuration at step %d, which stays as it is: --resume goes on from it", found.path, found.step))
+	case found.done && !opt.Again:
+		notes = append(notes, fmt.Sprintf("the same run is in %s; trained again (--resume takes it over, --again leaves this line out)", found.path))
 	}
 	return notes
 }

@@ -29,6 +29,7 @@ type Options struct {
 	// AllowOlder lets a resumed run go on from the checkpoint before the last one, where
 	// that one is damaged.
 	AllowOlder bool
+	Again      bool // that a finished run is made again is not worth a word
 	Implied    bool // nobody asked to resume: that there is nothing to go on with is not worth a word
 	Shared     bool // run folders can be read by all users of the machine, not by their owner alone
 	Places     config.Places

@@ -5,6 +5,7 @@ import (
 	"context"
 	"fmt"
 	"math"
+	"regexp"
 	"slices"
 	"strings"
 
@@ -115,7 +116,7 @@ func (q *Question) Options(ctx context.Context) ([]*Option, error) {
 	for _, codec := range q.Codecs {
 		codec = config.Canonical("codec", codec)
 		if stated && !q.rated(codec) {
-			q.LeftOut = append(q.LeftOut, fmt.Sprintf("%s: device.codec=%s does not say how long it takes", codec, q.Base.DeviceCodec))
+			q.LeftOut = append(q.LeftOut, fmt.Sprintf("%s: device.codec=%s does not say how long it takes; gradlab bench codecs --out FILE.yaml writes a table that does, and device.codec=free bills nothing", codec, q.Base.DeviceCodec))
 			continue
 		}
 		if err := price(q.configs(codec), p.step); ctx.Err() != nil {
@@ -123,7 +124,7 @@ func (q *Question) Options(ctx context.Context) ([]*Option, error) {
 		} else if err != nil && codec == "raw" {
 			return nil, err
 		} else if err != nil {
-			q.LeftOut = append(q.LeftOut, fmt.Sprintf("%s: %v", codec, err))
+			q.LeftOut = append(q.LeftOut, fmt.Sprintf("%s: %s%s", codec, strings.TrimPrefix(err.Error(), "codec "+codec+": "), p.fixed(codec)))
 		}
 	}
 	if q.Modes {
@@ -142,6 +143,33 @@ func (q *Question) Options(ctx context.Context) ([]*Option, error) {
 	q.CodecTime = p.prices.String()
 	slices.SortStableFunc(out, func(a, b *Option) int { return cmp.Compare(a.Step, b.Step) })
 	return out, nil
+}
+
+// innermost are the options of a codec that holds no other.
+var innermost = regexp.MustCompile(`(\w+)(\([^()]*\))?`)
+
+// fixed names the codec that sends the same entries at a size that does not depend on the
+// data, as words behind a reason; "": there is none.
+func (p *pricer) fixed(codec string) string {
+	for _, at := range innermost.FindAllStringIndex(codec, -1) {
+		part, rest := codec[at[0]:at[1]], codec[at[1]:]
+		if strings.HasSuffix(part, ")") {
+			part = strings.TrimSuffix(part, ")") + ",index=raw32)"
+		} else {
+			part += "(index=raw32)"
+		}
+		text := codec[:at[0]] + part + rest
+		f, err := compress.Parse(text)
+		if err != nil {
+			continue
+		}
+		s := p.job.Model.Layout().Spans[0]
+		b := compress.Block{Name: s.Name, Role: s.Role.String(), Rows: s.Rows, Cols: s.Cols, World: p.job.Workers, Peer: -1, Seed: 1}
+		if claims, ok := compress.ClaimsOf(f, b); ok && claims.Exact {
+			return fmt.Sprintf("; codec=%s sends the same entries at a fixed size", config.Canonical("codec", text))
+		}
+	}
+	return ""
 }
 
 // rated says whether device.codec has rates for a codec; so it may for one that cannot be

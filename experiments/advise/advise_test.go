@@ -19,6 +19,9 @@ import (
 
 func question(t *testing.T, model, keys string) *Question {
 	t.Helper()
+	if !strings.Contains(keys, "device=") && !strings.Contains(keys, "device.flops=") && !strings.Contains(keys, "cluster=") {
+		keys += " device=v100"
+	}
 	q, err := Ask(append([]string{"timing=" + model}, strings.Fields(keys)...))
 	if err != nil {
 		t.Fatal(err)
@@ -58,7 +61,7 @@ func TestAsk(t *testing.T) {
 	}
 	// Keys are those of a cluster and how well it knows them; others change them.
 	mine := filepath.Join(t.TempDir(), "mine.yaml")
-	if err := os.WriteFile(mine, []byte("keys: {network.bandwidth: {value: 1e9, times: 1.01}, network.latency: 7us}\n"), 0o600); err != nil {
+	if err := os.WriteFile(mine, []byte("keys: {device: v100, network.bandwidth: {value: 1e9, times: 1.01}, network.latency: 7us}\n"), 0o600); err != nil {
 		t.Fatal(err)
 	}
 	for keys, want := range map[string]string{
@@ -71,11 +74,17 @@ func TestAsk(t *testing.T) {
 			t.Errorf("%s: %s; want %s", keys, got, want)
 		}
 	}
+	links := filepath.Join(t.TempDir(), "links.yaml")
+	if err := os.WriteFile(links, []byte("keys: {network.bandwidth: 1e9}\n"), 0o600); err != nil {
+		t.Fatal(err)
+	}
 	for keys, want := range map[string]string{
 		"workers=4 cluster=big-basin cluster=minsky": "given twice", "workers=4 cluster=big-bassin": `did you mean "big-basin"`, "workers=4 cluster=./none.yaml": "none.yaml",
 		"workers=4 transport=mpi":                  `no transport called "mpi"`,
 		"network.bandwidth=10Gbps":                 "how many devices",
-		"workers=1":                                "nobody to talk to",
+		"workers=4 network.bandwidth=10Gbps":       "say how fast a device trains: device=v100",
+		"workers=4 cluster=" + links:               "say how fast a device trains",
+		"workers=1 device=v100":                    "nobody to talk to",
 		"workers=4 network.bandwith=1Gbps":         `did you mean "network.bandwidth"`,
 		"workers=4 device=v1000":                   `did you mean "v100"`,
 		"workers=4 network.bandwidth=fast":         "bits per second",
@@ -84,11 +93,11 @@ func TestAsk(t *testing.T) {
 		"4":                                        "is not key=value",
 		"workers=many":                             "want a whole number",
 		"workers=10 cluster=big-basin":             "want a multiple",
-		"workers=5000":                             "want at most 4096",
+		"workers=5000 device=v100":                 "want at most 4096",
 		"workers=4 model=resnet50":                 "is timing=resnet50",
 		"workers=4 seed=3":                         "predictions do not follow it; there are timing, workers",
 		"workers=4 codec=":                         `key "codec"`,
-		"workers=4 target=loss<=1.9":               "an accuracy, not a loss",
+		"workers=4 device=v100 target=loss<=1.9":   "an accuracy, not a loss",
 		"workers=4 nodes=3":                        `unknown key "nodes"`,
 	} {
 		if _, err := Ask(append([]string{"timing=resnet50"}, strings.Fields(keys)...)); err == nil || !strings.Contains(err.Error(), want) {
@@ -235,13 +244,13 @@ func TestVerdicts(t *testing.T) {
 		choice   string
 		why      string
 	}{
-		"no difference":         {[]*Option{option("bf16", 1), option("raw", 1.05)}, []Belief{raw, believe("bf16", 1, 0.02)}, false, "raw", "Nearest to it is bf16"},
-		"raw is best":           {[]*Option{option("raw", 1), option("bf16", 1.5)}, []Belief{raw, believe("bf16", 1, 0.02)}, false, "raw", "no way"},
-		"nothing is known":      {[]*Option{option(topk, 1), option("raw", 30)}, []Belief{raw}, false, "raw", "nothing is known"},
+		"no difference":         {[]*Option{option("bf16", 1), option("raw", 1.05)}, []Belief{raw, believe("bf16", 1, 0.02)}, false, "raw", "bf16 saves 5 % with probability 0."},
+		"raw is best":           {[]*Option{option("raw", 1), option("bf16", 1.5)}, []Belief{raw, believe("bf16", 1, 0.02)}, false, "raw", "no way that is known to learn saves time. The nearest is bf16, which takes 1.5× as long"},
+		"nothing is known":      {[]*Option{option(topk, 1), option("raw", 30)}, []Belief{raw}, false, "raw", "no other way is left"},
 		"it does not learn":     {[]*Option{option(topk, 1), option("raw", 3)}, []Belief{raw, believe(topk, 20, 0.3)}, false, "raw", "no way"},
 		"it pays":               {[]*Option{option(topk, 1), option("raw", 3)}, []Belief{raw, believe(topk, 1.5, 0.3)}, true, topk, "2× sooner"},
 		"that is in doubt":      {[]*Option{option(topk, 1), option("raw", 3)}, []Belief{raw, believe(topk, 1.5, 1.5)}, false, "raw", "with probability 0.6"},
-		"the fastest is no way": {[]*Option{option(sign, 1), option("bf16", 2), option("raw", 3)}, []Belief{raw, believe("bf16", 1, 0.02)}, true, "bf16", "it is not advised"},
+		"the fastest is no way": {[]*Option{option(sign, 1), option("bf16", 2), option("raw", 3)}, []Belief{raw, believe("bf16", 1, 0.02)}, true, "bf16", "1.5× sooner than raw"},
 		"the simpler of two":    {[]*Option{option(topk, 1.9), option("bf16", 2), option("raw", 4)}, []Belief{raw, believe("bf16", 1, 0.02), believe(topk, 1, 0.1)}, true, "bf16", "2× sooner"},
 		"the better of two":     {[]*Option{option(topk, 1), option("bf16", 2), option("raw", 4)}, []Belief{raw, believe("bf16", 1, 0.02), believe(topk, 1, 0.1)}, true, topk, "4× sooner"},
 		"local steps":           {[]*Option{local, option("raw", 4)}, []Belief{raw, believe("localsgd(h=32)", 1.5, 0.2)}, false, "localsgd(h=32)", "sooner"},
@@ -301,8 +310,11 @@ func TestAnswer(t *testing.T) {
 			t.Fatal("draws never changed the choice")
 		}
 		if drawn := ask(wide, randomk, ratio, 0.01, 32); drawn.Choice == drawn.Raw {
-			if !strings.Contains(drawn.Why, randomk+" is sooner with a probability of 0.7") {
+			if !strings.Contains(drawn.Why, randomk+" saves ") || !strings.Contains(drawn.Why, "with probability 0.7") || !strings.Contains(drawn.Why, "below the bar of 0.80") {
 				t.Error(drawn.Why)
+			}
+			if drawn.Near == nil || drawn.Near.Way() != randomk || !(drawn.Saves > 0 && drawn.Saves < 1) || drawn.Chance >= Sure || drawn.Chance < 0.7 {
+				t.Errorf("nearest %+v, saves %v with probability %v", drawn.Near, drawn.Saves, drawn.Chance)
 			}
 			break
 		}
@@ -471,5 +483,25 @@ func TestBeliefsDoNotDependOnAnOrder(t *testing.T) {
 				t.Errorf("%s: %v ± %v, and %v ± %v", way, b.Log, b.Spread, first[way].Log, first[way].Spread)
 			}
 		}
+	}
+}
+
+// Ways are ordered by their time to the accuracy, those of whose learning nothing is known
+// last, and the probabilities of being first are shares of one.
+func TestOrderAndFirst(t *testing.T) {
+	t.Parallel()
+	fast, bf16, raw, topk := option("eden(bits=1)", 1), option("bf16", 2), option("raw", 3), option("feedback(topk(keep=0.01))", 1.5)
+	known := map[string]Belief{"raw": {Way: "raw", Tasks: 1}, "bf16": {Way: "bf16", Tasks: 3, Spread: 0.1}, "feedback(topk(keep=0.01))": {Way: "feedback(topk(keep=0.01))", Tasks: 3, Log: math.Log(1.4), Spread: 0.3}}
+	all := []*Option{fast, topk, raw, bf16}
+	Order(all, known)
+	if all[0] != bf16 || all[1] != topk || all[2] != raw || all[3] != fast {
+		t.Errorf("%s, %s, %s, %s", all[0].Way(), all[1].Way(), all[2].Way(), all[3].Way())
+	}
+	p := First(all, known)
+	if p[fast] != 0 || math.Abs(p[bf16]+p[topk]+p[raw]-1) > 1e-9 || !(p[bf16] > p[topk] && p[topk] > p[raw]) {
+		t.Errorf("%v", p)
+	}
+	if again := First(all, known); again[bf16] != p[bf16] {
+		t.Errorf("%v, then %v", p[bf16], again[bf16])
 	}
 }

@@ -20,6 +20,13 @@ type Belief struct {
 	Far     []string // why this is extrapolated; nil if it is not
 }
 
+// Within is where nine of ten further tasks lie, as factors of the middle, with so much
+// more as the standard deviation of a logarithm.
+func (b Belief) Within(more float64) (low, high float64) {
+	x := math.Hypot(b.Spread, more) * doubt(b, Belief{Way: "raw"}).Quantile(0.95)
+	return math.Exp(-x), math.Exp(x)
+}
+
 // prior is how much tasks differ before any was tried, as the standard deviation of
 // Log, and how many tasks that is worth.
 const prior, priorWeight = 0.25, 2

@@ -213,3 +213,21 @@ func TestLeftOut(t *testing.T) {
 		t.Errorf("asked twice: %q, %v", q.LeftOut, err)
 	}
 }
+
+// What is left out says what would make it eligible.
+func TestLeftOutSaysWhatIsEligible(t *testing.T) {
+	t.Parallel()
+	q := question(t, "lenet", "workers=4 network.bandwidth=1Gbps device=v100 device.codec=free")
+	q.Modes, q.Topologies, q.Buckets, q.Servers, q.Codecs = false, []string{"ring"}, []int{0}, []int{1}, []string{"raw", "feedback(topk(keep=0.01))", "threshold(tau=0.1)"}
+	options(t, q)
+	left := strings.Join(q.LeftOut, "\n")
+	if !strings.Contains(left, "feedback(topk(keep=0.01)): how much it sends depends on the data; codec=feedback(topk(keep=0.01,index=raw32)) sends the same") {
+		t.Errorf("left out: %s", left)
+	}
+	q = question(t, "lenet", "workers=4 network.bandwidth=1Gbps device=v100 device.codec=v100-grace")
+	q.Modes, q.Topologies, q.Buckets, q.Servers, q.Codecs = false, []string{"ring"}, []int{0}, []int{1}, []string{"raw", "eden(bits=1)"}
+	options(t, q)
+	if left := strings.Join(q.LeftOut, "\n"); !strings.Contains(left, "gradlab bench codecs --out FILE.yaml") {
+		t.Errorf("left out: %s", left)
+	}
+}

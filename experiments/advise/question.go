@@ -98,11 +98,10 @@ func Ask(keys []string) (*Question, error) {
 	if model == "" || !q.said["workers"] {
 		return nil, fmt.Errorf("say which network and how many devices there are, as in %s", example)
 	}
-	spec, err := profile.Profiles.Parse(model)
-	if err != nil {
+	var err error
+	if q.Profile, err = config.ProfileOf(model); err != nil {
 		return nil, fmt.Errorf("key \"timing\": %w", err)
 	}
-	q.Profile = spec.Profile()
 	for _, key := range []string{"transport", "node"} {
 		if !q.said[key] && q.Cluster == "" {
 			own = append(own, key+"="+hardware.Unknown)
@@ -119,7 +118,7 @@ func follows(key string) error {
 	case slices.Contains(asked, key) || dotted && slices.Contains([]string{"device", "network", "constants"}, of):
 		return nil
 	case key == "model":
-		return fmt.Errorf("key %q: nothing is trained; the network that is asked about is timing=resnet50 (gradlab list profiles)", key)
+		return fmt.Errorf("key %q: nothing is trained; the network that is asked about is timing=resnet50 (gradlab list profiles), timing=./layers.yaml or timing=runs/…, the model of a run", key)
 	case slices.ContainsFunc(config.Keys(), known):
 		return fmt.Errorf("key %q: predictions do not follow it; there are %s, device.*, network.* and constants.*", key, strings.Join(asked, ", "))
 	}
@@ -141,6 +140,9 @@ func (q *Question) describe(keys []string) error {
 	}
 	q.Base = runs[0].Config
 	c := &q.Base
+	if err := q.devices(); err != nil {
+		return err
+	}
 	if c.NetworkPerHost == 1 && !q.said["node"] {
 		if err := c.Set("node", "none"); err != nil {
 			return err
@@ -173,6 +175,24 @@ func (q *Question) describe(keys []string) error {
 		q.Servers = append(q.Servers, q.Nodes)
 	}
 	return nil
+}
+
+// devices refuses a question that does not say how fast its devices train.
+func (q *Question) devices() error {
+	if q.said["device"] || q.said["device.flops"] {
+		return nil
+	}
+	if q.Cluster != "" {
+		s, err := hardware.Load(hardware.Cluster, q.Cluster)
+		if err != nil {
+			return err
+		}
+		_, speed := s.Speeds[q.Profile.Name]
+		if speed || slices.ContainsFunc(s.Sets(), func(p hardware.Parameter) bool { return p.Key == "device" || p.Key == "device.flops" }) {
+			return nil
+		}
+	}
+	return errors.New("say how fast a device trains: device=v100 (gradlab list devices), or device.flops=12T, the operations a second that it trains at, not those of a data sheet")
 }
 
 // Check refuses codecs and topologies that do not exist.

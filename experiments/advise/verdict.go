@@ -11,7 +11,7 @@ import (
 
 	"github.com/gradlab/gradlab/experiments/ask"
 	"github.com/gradlab/gradlab/experiments/config"
-	"github.com/gradlab/gradlab/experiments/progress"
+	"github.com/gradlab/gradlab/internal/rng"
 )
 
 // Best are the best way to use each codec and mode and the best parameter servers,
@@ -52,7 +52,12 @@ type Verdict struct {
 	// interval around it.
 	Sooner, Least, Most float64
 	Belief              Belief // of the choice
-	Why                 string
+	// Near is, where nothing is advised, the way that comes nearest to it, Saves the share
+	// of the time to the accuracy that it saves in the middle, and Chance the probability
+	// that it does; nil: there is none.
+	Near          *Option
+	Saves, Chance float64
+	Why           string
 	// Step and RawStep are where a step of the choice and of Raw lies by what is known of
 	// transports and devices, 90 %; nil: nobody asked.
 	Step, RawStep *ask.Interval
@@ -66,7 +71,7 @@ type Verdict struct {
 // Answer is Decide, with intervals of so many draws for the steps of the choice and of
 // Raw. A choice that is not Sure with these is left out, and the question is asked again.
 func (q *Question) Answer(ctx context.Context, best []*Option, known map[string]Belief, draws int) (Verdict, error) {
-	unsure := ""
+	var near *Verdict // of those left out, the likeliest
 	for {
 		v := Decide(best, known)
 		if draws < 1 {
@@ -76,11 +81,16 @@ func (q *Question) Answer(ctx context.Context, best []*Option, known map[string]
 			return v, err
 		}
 		if v.Choice == v.Raw || v.Probability >= Sure {
-			v.Why += unsure
+			if near != nil {
+				v.Near, v.Saves, v.Chance = near.Choice, near.saves(near.Choice, known), near.Probability
+				v.explain(known)
+			}
 			return v, nil
 		}
+		if near == nil || v.Probability > near.Probability {
+			near = &v
+		}
 		way := v.Choice.Way()
-		unsure += fmt.Sprintf(" By what is known of the cluster %s is sooner with a probability of %.2f only.", way, v.Probability)
 		best = slices.DeleteFunc(slices.Clone(best), func(o *Option) bool { return o.Way() == way })
 	}
 }
@@ -132,8 +142,35 @@ func (v *Verdict) reckon(known map[string]Belief) {
 	wide := spread * doubt(v.Belief, known["raw"]).Quantile(0.95)
 	v.Probability, v.Sooner, v.Least, v.Most = p, math.Exp(log), math.Exp(log-wide), math.Exp(log+wide)
 	v.Room = v.Raw.arrives(known)/math.Exp(v.Belief.Log) - v.Choice.Time() - v.Choice.software()
-	v.Why = fmt.Sprintf("%s makes the step %.2g× shorter and takes %.2g× the updates: %.2g× sooner at the accuracy (90 %%: %.2g to %.2g), with probability %.2f.",
-		v.Choice.Way(), v.Raw.Time()/v.Choice.Time(), math.Exp(v.Belief.Log), v.Sooner, v.Least, v.Most, p)
+	v.explain(known)
+}
+
+// saves is the share of the time to the accuracy that an option saves beside Raw.
+func (v *Verdict) saves(o *Option, known map[string]Belief) float64 { return 1 - v.Against(o, known) }
+
+// noticed is the least share of the time that counts as saved.
+const noticed = 0.005
+
+// explain words the verdict.
+func (v *Verdict) explain(known map[string]Belief) {
+	near := ""
+	if v.Near != nil {
+		near = fmt.Sprintf("%s saves %.0f %% with probability %.2f: below the bar of %.2f", v.Near.Way(), 100*v.Saves, v.Chance, Sure)
+	}
+	switch {
+	case v.Choice != v.Raw:
+		v.Why = fmt.Sprintf("%s reaches the accuracy %.2g× sooner than raw gradients (90 %%: %.2g to %.2g), with probability %.2f: its step is %.3g× as fast and it takes %.3g× the updates.",
+			v.Choice.Way(), v.Sooner, v.Least, v.Most, v.Probability, v.Raw.Time()/v.Choice.Time(), math.Exp(v.Belief.Log))
+		if near != "" {
+			v.Why += " " + near + "."
+		}
+	case near != "" && v.Saves >= noticed:
+		v.Why = near + "."
+	case near != "":
+		v.Why = fmt.Sprintf("Do not compress: no way that is known to learn saves time. The nearest is %s, which takes %.3g× as long.", v.Near.Way(), v.Against(v.Near, known))
+	default:
+		v.Why = "Do not compress: no other way is left whose learning on such tasks is known."
+	}
 }
 
 // Decide chooses by time to accuracy. Of ways that runs have shown to learn on such
@@ -168,16 +205,61 @@ func Decide(best []*Option, known map[string]Belief) Verdict {
 	v := Verdict{Choice: choice, Raw: raw, Compress: choice.Compressed(), Probability: 1, Sooner: 1, Least: 1, Most: 1, Belief: known[choice.Way()]}
 	if choice != raw {
 		v.reckon(known)
-	} else {
-		v.Why = fmt.Sprintf("no way of which it is known how it learns is sooner with a probability of %.0f %% or more.", 100*Sure)
-		if near != nil {
-			v.Why += fmt.Sprintf(" Nearest to it is %s: %s a step against %s, with probability %.2f.", near.Way(), progress.Seconds(near.Time()), progress.Seconds(raw.Time()), chance)
+		return v
+	}
+	if near != nil {
+		v.Near, v.Saves, v.Chance = near, v.saves(near, known), chance
+	}
+	v.explain(known)
+	return v
+}
+
+// Order sorts options by their time to the accuracy, those of whose learning nothing is
+// known last, the shortest step first.
+func Order(options []*Option, known map[string]Belief) {
+	slices.SortStableFunc(options, func(a, b *Option) int {
+		x, y := known[a.Way()].Tasks == 0, known[b.Way()].Tasks == 0
+		switch {
+		case x && y:
+			return cmp.Compare(a.Time(), b.Time())
+		case x:
+			return 1
+		case y:
+			return -1
+		}
+		return cmp.Compare(a.arrives(known), b.arrives(known))
+	})
+}
+
+// First returns the probability with which each option is the first at the accuracy, of
+// those of whose learning something is known: the share of draws of what is believed of
+// updates and steps.
+func First(options []*Option, known map[string]Belief) map[*Option]float64 {
+	const draws = 2000
+	out := map[*Option]float64{}
+	key := rng.New(1, "advise first")
+	for d := range uint64(draws) {
+		var first *Option
+		least := math.Inf(1)
+		learn := map[string]float64{} // a way learns alike however it is sent
+		for i, o := range options {
+			b := known[o.Way()]
+			if b.Tasks == 0 {
+				continue
+			}
+			if _, drawn := learn[b.Way]; !drawn {
+				learn[b.Way] = b.Spread * doubt(b, known["raw"]).Quantile(min(max(key.With(d).With(0).Float64(uint64(len(learn))), 1e-9), 1-1e-9))
+			}
+			x := math.Log(o.arrives(known)) + learn[b.Way] + Band/1.645*key.With(d).With(1).Norm(uint64(i))
+			if x < least {
+				first, least = o, x
+			}
+		}
+		if first != nil {
+			out[first] += 1.0 / draws
 		}
 	}
-	if fast := best[0]; known[fast.Way()].Tasks == 0 && fast.Time() < choice.Time()/(1+Band) {
-		v.Why += fmt.Sprintf(" The shortest step, %s with %s, is one of whose learning nothing is known on such tasks: it is not advised.", progress.Seconds(fast.Time()), fast.Way())
-	}
-	return v
+	return out
 }
 
 // software is what frameworks take in a step beside passes and messages, in seconds:

@@ -1,6 +1,7 @@
 package cli
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"math"
@@ -18,7 +19,9 @@ import (
 	"github.com/gradlab/gradlab/experiments/figure"
 	"github.com/gradlab/gradlab/experiments/hardware"
 	"github.com/gradlab/gradlab/experiments/progress"
+	"github.com/gradlab/gradlab/experiments/report"
 	"github.com/gradlab/gradlab/experiments/store"
+	"github.com/gradlab/gradlab/sgd/train"
 )
 
 type adviseFlags struct {
@@ -32,8 +35,8 @@ func (e *env) adviseCommand() *cobra.Command {
 	c := &cobra.Command{
 		Use:   "advise key=value…",
 		Short: "Which codec, topology, servers and fusion on your cluster? Or none?",
-		Long: `Advise predicts the step time of a published network (gradlab list profiles) on a
-cluster you describe, for every combination of codec, topology, number of servers,
+		Long: `Advise predicts the step time of a network on a cluster you describe, for every
+combination of codec, topology, number of servers,
 fusion and order of gradients, and for local SGD, DiLoCo, gossip, backup workers,
 asynchronous servers and every other mode that runs without weights. It says which
 reaches an accuracy soonest, or that none pays:
@@ -42,6 +45,12 @@ reaches an accuracy soonest, or that none pays:
   gradlab advise timing=vgg16 workers=32 network.per_host=4 network.bandwidth=25Gbps device.flops=12T batch=32
   gradlab advise timing=resnet50 workers=128 cluster=big-basin
   gradlab advise timing=resnet50 workers=16 cluster=./mine.yaml network.bandwidth=10Gbps
+  gradlab advise timing=./layers.yaml workers=16 network.bandwidth=10Gbps device=rtx4090
+  gradlab advise timing=runs/quickstart/run-72ed12 workers=16 device.flops=1T
+
+The network is a published one (gradlab list profiles), a file of its layers
+(docs/advice.md), or that of a run, by its folder. How fast devices train has to be
+said: device (gradlab list devices), device.flops, or a cluster that says it.
 
 Keys are those of a run: timing (the network), workers, batch (64 samples a device and
 step), cluster, transport, node, device, device.*, network.* and constants.*. A
@@ -51,19 +60,20 @@ calibrate writes it, stands for its keys, which the others change, and for how w
 are known. Keys that predictions do not follow are told beside the answer. Several
 codecs, of fixed size, or topologies are those to consider beside raw.
 
-Beside the answer stands where its step lies, 90 %, by what is known of the transport
-and of devices, and how much longer the codec may take before it no longer pays.
+The answer comes first, and where its step lies, 90 %, by what is known of the transport
+and of devices. Below it are at most ten ways by their time to the accuracy; --all shows
+every combination, also those that are not advised.
 
 Codecs are billed as runs on the virtual cluster bill them: at rates measured on a
 core, scaled to the device (gradlab help codec-time). device.codec=here takes those of
 this machine, device.codec=free none, and device.codec=mine.yaml a table of yours;
 constants.apply says what servers decode.
 
-The answer is in time to accuracy, with the probability that it pays. What a codec or
+What a codec or
 a mode costs in updates is taken from trainings that come with gradlab (docs/advice.md),
 and from runs of yours to a target with it and without it:
-gradlab sweep RECIPE codec=raw,… target=0.9 makes some. A way of whose learning on such
-tasks nothing is known is shown and never advised. With codec=… modes are left out, and
+gradlab sweep RECIPE codec=raw,… target=0.9 makes some. A way without such a training is
+never advised. With codec=… modes are left out, and
 target=0.9 is the accuracy that runs are asked about, in place of each run's own.`,
 		RunE: func(cmd *cobra.Command, args []string) error {
 			return e.advise(cmd.Context(), args, a)
@@ -107,10 +117,11 @@ func (e *env) advise(ctx context.Context, keys []string, a adviseFlags) error {
 		return err
 	}
 	best := advise.Best(options)
+	advise.Order(best, known)
 	if err := simulate(ctx, best, a.simulate); err != nil {
 		return err
 	}
-	best = advise.Best(best)
+	advise.Order(best, known)
 	v, err := q.Answer(ctx, best, known, a.draws)
 	if err != nil {
 		return err
@@ -118,6 +129,7 @@ func (e *env) advise(ctx context.Context, keys []string, a adviseFlags) error {
 	show := best
 	if a.all {
 		show = options
+		advise.Order(show, known)
 	}
 	doubts, err := q.Doubts()
 	if err != nil {
@@ -126,7 +138,7 @@ func (e *env) advise(ctx context.Context, keys []string, a adviseFlags) error {
 	if a.asJSON {
 		return e.writeJSON(adviceJSON(q, v, show, known, evidence, doubts))
 	}
-	return e.writeAdvice(q, v, show, known, doubts)
+	return e.writeAdvice(q, v, show, known, doubts, a.all)
 }
 
 // simulate asks the virtual cluster about the first n that it runs, and about the best
@@ -175,60 +187,30 @@ func (e *env) codecTimes(q *advise.Question, a adviseFlags) error {
 	return nil
 }
 
-func (e *env) writeAdvice(q *advise.Question, v advise.Verdict, show []*advise.Option, known map[string]advise.Belief, doubts []string) error {
-	c := q.Base
-	fmt.Fprintf(e.out, "%s (%s of gradient) on %d × %d %s, %s a NIC, %s one way, %d samples each\n\n",
-		q.Profile.Name, progress.Bytes(uint64(q.Profile.Bytes())), q.Nodes, c.NetworkPerHost, deviceName(c), bits(c.NetworkBandwidth), c.NetworkLatency, c.Batch)
-	t := figure.Table{
-		Lead:   1,
-		Header: []string{"way", "step", "speed-up", "sent a step"}, Right: []bool{false, true, true, true},
+// mostRows is how many ways are shown unasked.
+const mostRows = 10
+
+func (e *env) writeAdvice(q *advise.Question, v advise.Verdict, show []*advise.Option, known map[string]advise.Belief, doubts []string, all bool) error {
+	fmt.Fprintln(e.out, v.Why)
+	fmt.Fprintln(e.out, bestLine(q, v))
+	fmt.Fprintf(e.out, "\n%s\n\n", facetOf(q))
+	rows, folded := folding(show, v, known)
+	if all {
+		rows, folded = show, nil
 	}
-	simulated := false
-	for _, o := range show {
-		simulated = simulated || !math.IsNaN(o.Simulated)
-	}
-	add := func(header string) { t.Header, t.Right = append(t.Header, header), append(t.Right, true) }
-	if simulated {
-		add("simulated")
-	}
-	add("updates")
-	add("to accuracy")
-	add("tasks")
-	t.Header, t.Right = append(t.Header, "how"), append(t.Right, false)
-	for _, o := range show {
-		row := []string{wayOf(o), millis(o.Step), fmt.Sprintf("%.2f×", v.Raw.Time()/o.Time()), progress.Bytes(uint64(o.Sent))}
-		if simulated {
-			row = append(row, orDash(o.Simulated, millis))
-		}
-		row = append(row, orDash(o.Updates, func(x float64) string { return fmt.Sprintf("%.2f×", x) }),
-			orDash(o.Updates, func(float64) string { return fmt.Sprintf("%.2f×", v.Against(o, known)) }), fmt.Sprint(known[o.Way()].Tasks))
-		t.Rows = append(t.Rows, append(row, o.How()))
-	}
-	if err := t.Write(e.out, "box", width(e.out)); err != nil {
+	if err := adviceTable(v, rows, known).Write(e.out, "box", width(e.out)); err != nil {
 		return err
 	}
-	head := "Do not compress"
-	switch {
-	case v.Compress:
-		head = "Compress"
-	case v.Choice != v.Raw:
-		head = "Do not compress, train otherwise"
+	fmt.Fprintf(e.out, "step: ≈ is predicted, all else simulated; updates and time to accuracy: in units of those of %s.\n", wayOf(v.Raw)+", "+v.Raw.How())
+	for _, l := range folded {
+		fmt.Fprintln(e.out, l)
 	}
-	fmt.Fprintf(e.out, "\n%s: %s\n", head, v.Why)
-	fmt.Fprintf(e.out, "Best: codec=%s, %s.\n", v.Choice.Config.Codec, v.Choice.How())
-	if v.Step != nil {
-		fmt.Fprintf(e.out, "Its step takes %s (90 %%: %s to %s)", millis(v.Choice.Time()), millis(v.Step.Low), millis(v.Step.High))
-		if v.Choice != v.Raw {
-			fmt.Fprintf(e.out, ", that of the best without a codec %s (%s to %s)", millis(v.Raw.Time()), millis(v.RawStep.Low), millis(v.RawStep.High))
-		}
-		from := "what was measured of " + v.Step.From()
-		if q.Cluster != "" {
-			from = fmt.Sprintf("what cluster %s says of itself and, beside that, from %s", q.Cluster, from)
-		}
-		fmt.Fprintf(e.out, ": %d draws from %s.\n", v.Step.Draws, from)
+	for _, l := range q.LeftOut {
+		fmt.Fprintln(e.out, "Left out:", l)
 	}
+	fmt.Fprintln(e.out)
 	if v.Choice.Coding > 0 && v.Room > 0 {
-		fmt.Fprintf(e.out, "Encoding and decoding are billed %s of it. The codec no longer pays if they take %s longer.\n", millis(v.Choice.Coding), millis(v.Room))
+		fmt.Fprintf(e.out, "Encoding and decoding are billed %s of the step. The codec no longer pays if they take %s longer.\n", millis(v.Choice.Coding), millis(v.Room))
 		slower, err := q.Slower(v.Choice, advise.Framework)
 		if err != nil {
 			return err
@@ -240,15 +222,15 @@ func (e *env) writeAdvice(q *advise.Question, v advise.Verdict, show []*advise.O
 			fmt.Fprintf(e.out, "%s would take %s longer.\n", as, millis(slower))
 		}
 	}
-	if v.Choice != v.Raw {
-		fmt.Fprintf(e.out, "It rests on %s.\n", strings.Join(v.Belief.Sources, "; "))
-		if v.Belief.Far != nil {
-			fmt.Fprintf(e.out, "This is extrapolated: %s.\n", strings.Join(v.Belief.Far, "; "))
-		}
+	believed := v.Belief
+	if v.Choice == v.Raw && v.Near != nil {
+		believed = known[v.Near.Way()]
 	}
-	fmt.Fprintln(e.out)
-	for _, l := range q.LeftOut {
-		fmt.Fprintln(e.out, "Left out:", l)
+	if believed.Way != "raw" && len(believed.Sources) > 0 {
+		fmt.Fprintf(e.out, "What %s does to learning rests on %s.\n", believed.Way, strings.Join(believed.Sources, "; "))
+		if believed.Far != nil {
+			fmt.Fprintf(e.out, "This is extrapolated: %s.\n", strings.Join(believed.Far, "; "))
+		}
 	}
 	for _, d := range doubts {
 		fmt.Fprintln(e.out, d)
@@ -260,9 +242,84 @@ func (e *env) writeAdvice(q *advise.Question, v advise.Verdict, show []*advise.O
 	if q.CodecTime != "" {
 		fmt.Fprintf(e.out, "In these predictions %s.\n", q.CodecTime)
 	}
-	fmt.Fprintf(e.out, "Updates are those of trainings on %s, published and ours (docs/advice.md); a dash says that none is known, and such a way is not advised.\nRuns of yours count too: gradlab sweep quickstart 'codec=raw,%s' --repeats 3\n", q.Profile.Kind, fastest(show))
+	fmt.Fprintf(e.out, "Updates are those of trainings on %s, published and ours (docs/advice.md), and of runs of yours:\n  gradlab sweep quickstart 'codec=raw,%s' target=0.9 --repeats 3\n", q.Profile.Kind, mayPay(v, show))
 	fmt.Fprintf(e.out, "To see the best on the virtual cluster:\n  gradlab run quickstart %s\n", commandLine(v.Choice.Config))
 	return nil
+}
+
+// bestLine says how to train, and where its step lies.
+func bestLine(q *advise.Question, v advise.Verdict) string {
+	b := fmt.Sprintf("Best: codec=%s, %s: a step of %s", v.Choice.Config.Codec, v.Choice.How(), millis(v.Choice.Time()))
+	if v.Step == nil {
+		return b + "."
+	}
+	b += fmt.Sprintf(" (90 %%: %s to %s)", millis(v.Step.Low), millis(v.Step.High))
+	if v.Choice != v.Raw {
+		b += fmt.Sprintf(", that of the best without a codec %s (%s to %s)", millis(v.Raw.Time()), millis(v.RawStep.Low), millis(v.RawStep.High))
+	}
+	from := "what was measured of " + v.Step.From()
+	if q.Cluster != "" {
+		from = fmt.Sprintf("what cluster %s says of itself and, beside that, from %s", q.Cluster, from)
+	}
+	return fmt.Sprintf("%s; %d draws from %s.", b, v.Step.Draws, from)
+}
+
+// facetOf says what was asked about.
+func facetOf(q *advise.Question) string {
+	c := q.Base
+	return fmt.Sprintf("%s (%s of gradient) on %d × %d %s, %s a NIC, %s one way, %d samples each",
+		q.Profile.Name, progress.Bytes(uint64(q.Profile.Bytes())), q.Nodes, c.NetworkPerHost, deviceName(c), bits(c.NetworkBandwidth), c.NetworkLatency, c.Batch)
+}
+
+// folding chooses the rows that are shown unasked, of options in order, and says what
+// it leaves out, and why.
+func folding(show []*advise.Option, v advise.Verdict, known map[string]advise.Belief) (rows []*advise.Option, folded []string) {
+	var unknown []string
+	more := 0
+	kept := func(o *advise.Option) bool { return o == v.Choice || o == v.Raw || o == v.Near }
+	room := mostRows
+	for _, o := range show {
+		if kept(o) {
+			room--
+		}
+	}
+	for _, o := range show {
+		switch {
+		case known[o.Way()].Tasks == 0:
+			unknown = append(unknown, o.Way())
+		case kept(o):
+			rows = append(rows, o)
+		case room > 0:
+			rows = append(rows, o)
+			room--
+		default:
+			more++
+		}
+	}
+	if more > 0 {
+		folded = append(folded, fmt.Sprintf("Not shown: %d slower ways (--all).", more))
+	}
+	if unknown != nil {
+		folded = append(folded, fmt.Sprintf("Not advised, as no training on such tasks is known: %s. Runs of yours with one and without it, to a target, change that; --all shows their steps.", strings.Join(unknown, ", ")))
+	}
+	return rows, folded
+}
+
+func adviceTable(v advise.Verdict, rows []*advise.Option, known map[string]advise.Belief) *figure.Table {
+	t := &figure.Table{
+		Lead:   1,
+		Header: []string{"way", "time to accuracy", "step", "updates", "sent a step", "tasks", "how"}, Right: []bool{false, true, true, true, true, true, false},
+	}
+	for _, o := range rows {
+		step := millis(o.Time())
+		if math.IsNaN(o.Simulated) && (o.Simulable() || strings.HasPrefix(o.Way(), "localsgd")) {
+			step = "≈ " + step
+		}
+		t.Rows = append(t.Rows, []string{wayOf(o), orDash(o.Updates, func(float64) string { return fmt.Sprintf("%.2f×", v.Against(o, known)) }), step,
+			orDash(o.Updates, func(x float64) string { return fmt.Sprintf("%.2f×", x) }), progress.Bytes(uint64(o.Sent)), fmt.Sprint(known[o.Way()].Tasks),
+			strings.TrimSuffix(o.How(), ", "+o.Config.Mode)})
+	}
+	return t
 }
 
 // wayOf names an option in the table: its codec, or what it does instead.
@@ -273,9 +330,11 @@ func wayOf(o *advise.Option) string {
 	return o.Way()
 }
 
-func fastest(show []*advise.Option) string {
-	for _, o := range show {
-		if o.Compressed() {
+// mayPay is a codec of which runs would tell most: the one that is advised, or nearest to
+// it, or else the first there is.
+func mayPay(v advise.Verdict, show []*advise.Option) string {
+	for _, o := range append([]*advise.Option{v.Choice, v.Near}, show...) {
+		if o != nil && o.Compressed() {
 			return o.Config.Codec
 		}
 	}
@@ -311,14 +370,22 @@ func deviceName(c config.Config) string {
 // deviceBand says how sure the device's speed is.
 func deviceBand(q *advise.Question) string {
 	if q.Base.Device == "none" {
-		return "The device's speed is as you stated it, or the cluster's file: that of training, not of a data sheet."
+		by := "as the cluster's file has it"
+		if q.Said("device.flops") {
+			by = "as you stated it"
+		}
+		return "The device's speed is " + by + ": that of training, not of a data sheet."
 	}
 	d, err := hardware.Load(hardware.Device, q.Base.Device)
 	if err != nil {
 		return err.Error()
 	}
 	if _, known := d.FLOPS(q.Profile); known {
-		return fmt.Sprintf("%s was measured on %s itself: %s.", d.Name, q.Profile.Name, d.Source)
+		source := cmp.Or(d.Rates[q.Profile.Name].Source, d.Source)
+		if strings.HasPrefix(source, "derived") {
+			return fmt.Sprintf("%s on %s is %s.", d.Name, q.Profile.Name, source)
+		}
+		return fmt.Sprintf("%s was measured on %s itself: %s.", d.Name, q.Profile.Name, source)
 	}
 	lo, hi := d.Range()
 	return fmt.Sprintf("%s was not measured on %s; its speed is the mean over other networks, which differ by %.1f× (%s).", d.Name, q.Profile.Name, hi/lo, d.Source)
@@ -353,7 +420,77 @@ func commandLine(c config.Config) string {
 	return strings.Join(parts, " ")
 }
 
-func adviceJSON(q *advise.Question, v advise.Verdict, show []*advise.Option, known map[string]advise.Belief, evidence []advise.Evidence, doubts []string) any {
+// advice is what advise says as data: a summary as report --json prints it, and more.
+type advice struct {
+	report.Summary
+	Model     string           `json:"model"`
+	Bytes     int              `json:"gradient_bytes"`
+	Cluster   map[string]any   `json:"cluster"`
+	Compress  bool             `json:"compress"`
+	Why       string           `json:"why"`
+	Best      map[string]any   `json:"best"`
+	Raw       map[string]any   `json:"best_raw"`
+	Near      *nearest         `json:"near"` // null: something is advised, or nothing comes near
+	LeftOut   []string         `json:"left_out"`
+	Band      store.Maybe      `json:"band"`
+	Doubts    []string         `json:"doubts"`
+	Options   []map[string]any `json:"options"`
+	Evidence  []map[string]any `json:"evidence"`
+	CodecTime string           `json:"codec_time"`
+}
+
+// nearest is the way that comes nearest to being advised.
+type nearest struct {
+	Way         string      `json:"way"`
+	Saves       store.Maybe `json:"saves"` // share of the time to the accuracy
+	Probability store.Maybe `json:"probability"`
+	Bar         store.Maybe `json:"bar"`
+}
+
+// adviceSummary is the answer in the shape of a report's. Times are seconds for what one
+// update of the baseline learns, bytes likewise; the baseline is the best without a codec.
+func adviceSummary(q *advise.Question, v advise.Verdict, show []*advise.Option, known map[string]advise.Belief) report.Summary {
+	s := report.Summary{Facet: facetOf(q), Target: train.Goal{Value: q.Target}, Baseline: &report.Baseline{Configuration: named(v.Raw), Seconds: store.Maybe(v.Raw.Time())}}
+	first := advise.First(show, known)
+	var learn []*advise.Option
+	for _, o := range show {
+		if known[o.Way()].Tasks > 0 {
+			learn = append(learn, o)
+		}
+	}
+	win := func(value func(*advise.Option) float64, steps float64) *report.Winner {
+		order := slices.Clone(learn)
+		slices.SortStableFunc(order, func(a, b *advise.Option) int { return cmp.Compare(value(a), value(b)) })
+		if len(order) == 0 {
+			return nil
+		}
+		w := &report.Winner{Configuration: named(order[0]), Value: store.Maybe(value(order[0])), Probability: store.Maybe(math.NaN()), Ties: []string{}, Ratio: store.Maybe(math.NaN())}
+		low, high := known[order[0].Way()].Within(steps)
+		w.Low, w.High = store.Maybe(low*value(order[0])), store.Maybe(high*value(order[0]))
+		if len(order) > 1 {
+			w.RunnerUp, w.Ratio = named(order[1]), store.Maybe(value(order[1])/value(order[0]))
+		}
+		return w
+	}
+	factor := func(o *advise.Option) float64 { return math.Exp(known[o.Way()].Log) }
+	s.Answers.Soonest = win(func(o *advise.Option) float64 { return o.Time() * factor(o) }, advise.Band/1.645)
+	s.Answers.FewestBytes = win(func(o *advise.Option) float64 { return o.Sent * factor(o) }, 0)
+	if w := s.Answers.Soonest; w != nil {
+		for _, o := range learn {
+			if p := first[o]; named(o) == w.Configuration {
+				w.Probability = store.Maybe(p)
+			} else if p > 1-advise.Sure {
+				w.Ties = append(w.Ties, named(o))
+			}
+		}
+	}
+	return s
+}
+
+// named is an option by its way and how it is sent.
+func named(o *advise.Option) string { return wayOf(o) + ", " + o.How() }
+
+func adviceJSON(q *advise.Question, v advise.Verdict, show []*advise.Option, known map[string]advise.Belief, evidence []advise.Evidence, doubts []string) advice {
 	band := advise.Band
 	if doubts != nil {
 		band = math.NaN()
@@ -380,8 +517,12 @@ func adviceJSON(q *advise.Question, v advise.Verdict, show []*advise.Option, kno
 	for _, ev := range evidence {
 		own = append(own, map[string]any{"optimizer": ev.Optimizer, "codec": ev.Codec, "updates": store.Maybe(ev.Updates), "trainings": ev.Trainings, "seeds": ev.Seeds, "from": ev.From})
 	}
-	return map[string]any{
-		"model": q.Profile.Name, "gradient_bytes": q.Profile.Bytes(), "cluster": q.Base.Map(), "compress": v.Compress, "why": v.Why,
-		"best": best, "left_out": q.LeftOut, "best_raw": raw, "band": store.Maybe(band), "doubts": doubts, "options": all, "evidence": own, "codec_time": q.CodecTime,
+	out := advice{
+		Summary: adviceSummary(q, v, show, known), Model: q.Profile.Name, Bytes: q.Profile.Bytes(), Cluster: q.Base.Map(), Compress: v.Compress, Why: v.Why,
+		Best: best, Raw: raw, LeftOut: q.LeftOut, Band: store.Maybe(band), Doubts: doubts, Options: all, Evidence: own, CodecTime: q.CodecTime,
 	}
+	if v.Near != nil {
+		out.Near = &nearest{v.Near.Way(), store.Maybe(v.Saves), store.Maybe(v.Chance), advise.Sure}
+	}
+	return out
 }

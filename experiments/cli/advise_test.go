@@ -3,11 +3,14 @@ package cli
 import (
 	"bytes"
 	"encoding/json"
+	"errors"
 	"os"
 	"path/filepath"
+	"strconv"
 	"strings"
 	"testing"
 
+	"github.com/gradlab/gradlab/experiments/report"
 	"github.com/gradlab/gradlab/internal/patience"
 )
 
@@ -76,8 +79,8 @@ func TestAdviceCarriesItsEvidence(t *testing.T) {
 	}
 }
 
-// Where modes come first, of which nothing is simulated, the next ways are, and the best
-// without a codec, which the others are compared with.
+// The three ways with a codec that come first are simulated, and the best without one,
+// which the others are compared with.
 func TestAdviceSimulatesThreeAndTheBestWithoutACodec(t *testing.T) {
 	t.Parallel()
 	patience.Alone(t)
@@ -94,9 +97,6 @@ func TestAdviceSimulatesThreeAndTheBestWithoutACodec(t *testing.T) {
 	if bad := json.Unmarshal(out.Bytes(), &answer); code != ExitOK || bad != nil {
 		t.Fatalf("exit %d, %v: %s", code, bad, &err)
 	}
-	if first := answer.Options[0]; first.Codec != "raw" || first.Simulated != nil {
-		t.Errorf("no mode comes first: %+v", first)
-	}
 	n := 0
 	for _, o := range answer.Options {
 		if o.Codec != "raw" && o.Simulated != nil {
@@ -105,5 +105,97 @@ func TestAdviceSimulatesThreeAndTheBestWithoutACodec(t *testing.T) {
 	}
 	if n != 3 || answer.Raw.Simulated == nil {
 		t.Errorf("%d ways with a codec are simulated, and the best without one in %v s", n, answer.Raw.Simulated)
+	}
+}
+
+// The answer comes first, in two lines; then at most ten ways by their time to the
+// accuracy, of which some training is known; one column of steps is what ratios are of.
+func TestAdviseAnswersFirst(t *testing.T) {
+	t.Parallel()
+	patience.Alone(t)
+	ask := func(flags ...string) string {
+		var out, err bytes.Buffer
+		args := append([]string{"advise", "timing=lenet", "workers=4", "network.bandwidth=1Gbps", "network.latency=50us", "device.flops=1T", "topology=ring", "device.codec=free", "--simulate", "1", "--draws", "2", "--out", t.TempDir()}, flags...)
+		if code := Main(args, &out, &err); code != ExitOK {
+			t.Fatalf("exit %d: %s", code, &err)
+		}
+		return out.String()
+	}
+	out := ask()
+	lines := strings.Split(out, "\n")
+	if !strings.Contains(lines[0], "probability") && !strings.HasPrefix(lines[0], "Do not compress: ") || !strings.HasPrefix(lines[1], "Best: codec=") || lines[2] != "" {
+		t.Errorf("the first lines are\n%s\n%s\n%s", lines[0], lines[1], lines[2])
+	}
+	rows := 0
+	last := 0.0
+	for _, l := range lines {
+		cells := strings.Split(l, "│")
+		if len(cells) < 8 || strings.Contains(l, "time to accuracy") {
+			continue
+		}
+		rows++
+		x, err := strconv.ParseFloat(strings.TrimSuffix(strings.TrimSpace(cells[2]), "×"), 64)
+		if err != nil || x < last {
+			t.Errorf("%s behind %v", l, last)
+		}
+		last = x
+	}
+	if rows == 0 || rows > 10 || !strings.Contains(out, "Not advised, as no training on such tasks is known: ") || !strings.Contains(out, "as you stated it") || strings.Contains(lines[4], "speed-up") {
+		t.Errorf("%d rows in\n%s", rows, out)
+	}
+	if all := ask("--all"); strings.Contains(all, "Not advised") || strings.Count(all, "│") < 10*strings.Count(out, "│") {
+		t.Errorf("with --all\n%s", all)
+	}
+}
+
+// Advice as data has the shape of a report: answers, with a runner-up and ties, and a
+// baseline.
+func TestAdviceAsData(t *testing.T) {
+	t.Parallel()
+	patience.Alone(t)
+	var out, err bytes.Buffer
+	code := Main([]string{"advise", "timing=resnet50", "workers=16", "network.bandwidth=25Gbps", "device=v100", "topology=ring", "codec=bf16,eden(bits=1)", "target=0.7",
+		"device.codec=free", "--simulate", "0", "--draws", "0", "--json", "--out", t.TempDir()}, &out, &err)
+	var d struct {
+		Facet    string
+		Target   float64
+		Answers  report.Answers
+		Baseline *report.Baseline
+	}
+	var more struct {
+		Near *struct{ Saves, Probability, Bar float64 }
+		Why  string
+		Best struct{ Codec string }
+	}
+	if bad := errors.Join(json.Unmarshal(out.Bytes(), &d), json.Unmarshal(out.Bytes(), &more)); code != ExitOK || bad != nil {
+		t.Fatalf("exit %d, %v: %s", code, bad, &err)
+	}
+	s, f := d.Answers.Soonest, d.Answers.FewestBytes
+	if s == nil || f == nil || d.Answers.MostAccurate != nil || d.Baseline == nil || d.Target != 0.7 || !strings.Contains(d.Facet, "16 × 1 v100") {
+		t.Fatalf("%s", &out)
+	}
+	if !(s.Low < s.Value && s.Value < s.High && s.Ratio >= 1 && s.Probability > 0 && s.Probability <= 1) || s.RunnerUp == "" || !strings.HasPrefix(f.Configuration, "eden(bits=1), ") {
+		t.Errorf("%+v, %+v", s, f)
+	}
+	if !strings.HasPrefix(d.Baseline.Configuration, "raw, ") || !(d.Baseline.Seconds > 0) {
+		t.Errorf("%+v", d.Baseline)
+	}
+	if more.Best.Codec == "raw" && (more.Near == nil || more.Near.Bar != 0.8 || !(more.Near.Probability < 0.8)) {
+		t.Errorf("%+v", more)
+	}
+}
+
+// A device that nobody named is an error, and so is a model without layers.
+func TestAdviseAsksForTheDevice(t *testing.T) {
+	t.Parallel()
+	for args, want := range map[string]string{
+		"timing=resnet50 workers=4":                 "say how fast a device trains: device=v100",
+		"timing=./none.yaml workers=4 device=v100":  "neither a file of layers nor the folder of a run",
+		"timing=resnet50 workers=4 device=rtx4090x": `did you mean "rtx4090"`,
+	} {
+		var out, err bytes.Buffer
+		if code := Main(append([]string{"advise"}, strings.Fields(args)...), &out, &err); code != ExitConfig || !strings.Contains(err.String(), want) {
+			t.Errorf("%s: exit %d: %s", args, code, &err)
+		}
 	}
 }

@@ -26,7 +26,7 @@ type runOptions struct {
 	draws                                                                        int
 	said                                                                         func() (experiments.About, error)
 	resume, older, shared, asJSON, quick, quiet, noPlot, trainAll, timing, proxy bool
-	noBaseline                                                                   bool
+	noBaseline, again                                                            bool
 }
 
 const sharedUsage = "let all users of the machine read the run folders, which else are their owner's alone"
@@ -47,7 +47,7 @@ one run for each value:
 
 Spec text contains commas and brackets, so quote it for the shell. Every run
 leaves a folder below --out with its configuration, metrics, checkpoints and
-result. Ctrl-C stops it after a checkpoint; the same command with --resume goes
+result, named after the keys that this command changed. Ctrl-C stops it after a checkpoint; the same command with --resume goes
 on.
 
 Where several runs are compared on the virtual cluster, one worker alone is one of
@@ -84,6 +84,7 @@ says, and with keys on yours:
 	f.BoolVar(&o.quiet, "quiet", false, "no progress, no table")
 	f.BoolVar(&o.trainAll, "train-all", false, "train runs that differ in network.* and device.* alone one by one, though they learn the same")
 	f.BoolVar(&o.noBaseline, "no-baseline", false, noBaselineUsage)
+	f.BoolVar(&o.again, "again", false, "do not say that the same run is there already")
 	f.BoolVar(&o.noPlot, "no-plot", false, "write no figures")
 	return c
 }
@@ -125,7 +126,7 @@ func (e *env) runRecipe(ctx context.Context, args []string, o *runOptions) error
 	if o.proxy {
 		form = config.FormProxy
 	}
-	recipe, runs, err := e.loadForm(args[0], form, over, o.quick)
+	recipe, runs, err := e.loadNamed(args[0], form, over, o.quick)
 	if err != nil {
 		return err
 	}
@@ -141,7 +142,7 @@ func (e *env) runRecipe(ctx context.Context, args []string, o *runOptions) error
 		}
 	}
 	opt := experiments.Options{
-		Recipe: recipe.Name, Out: o.out, Resume: o.resume, AllowOlder: o.older, Shared: o.shared, TrainAll: o.trainAll, Places: places, Args: e.args, About: about,
+		Recipe: recipe.Name, Out: o.out, Resume: o.resume, Again: o.again, AllowOlder: o.older, Shared: o.shared, TrainAll: o.trainAll, Places: places, Args: e.args, About: about,
 		Stopping: e.stop.Load, Requeue: &e.requeue,
 		Join: e.joiner(),
 	}
@@ -183,6 +184,20 @@ func (e *env) runRecipe(ctx context.Context, args []string, o *runOptions) error
 		}
 	}
 	return failed
+}
+
+// loadNamed is loadForm with runs that are named after the keys that changed the recipe.
+func (e *env) loadNamed(name, form string, over []string, quick bool) (*config.Recipe, []config.Run, error) {
+	recipe, runs, err := e.loadForm(name, form, over, quick)
+	if err != nil || len(over) == 0 {
+		return recipe, runs, err
+	}
+	_, own, err := e.loadForm(name, form, nil, quick)
+	if err != nil { // some recipes want keys
+		own = nil
+	}
+	config.NameChanges(runs, own, over)
+	return recipe, runs, nil
 }
 
 // encodeAll writes a line of JSON for each result.
@@ -232,12 +247,22 @@ func tellResults(w io.Writer, results []*experiments.Result, folder string, plot
 	if err != nil {
 		return err
 	}
-	if err := store.Summary(w, "box", made); err != nil || !plot {
+	if err := store.Summary(w, "box", made); err != nil {
 		return err
 	}
-	files, err := store.Plot(folder, filepath.Base(folder), made)
-	for _, f := range files {
-		fmt.Fprintln(w, "wrote", f)
+	if plot {
+		files, err := store.Plot(folder, filepath.Base(folder), made)
+		for _, f := range files {
+			fmt.Fprintln(w, "wrote", f)
+		}
+		if err != nil {
+			return err
+		}
 	}
-	return err
+	if len(made) == 1 {
+		fmt.Fprintln(w, "run folder:", made[0].Folder)
+	} else {
+		fmt.Fprintf(w, "%d run folders in %s\n", len(made), folder)
+	}
+	return nil
 }

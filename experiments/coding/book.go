@@ -4,11 +4,13 @@ import (
 	"crypto/sha256"
 	"errors"
 	"fmt"
+	"io"
 	"io/fs"
 	"math"
 	"os"
 	"path/filepath"
 	"slices"
+	"strings"
 	"sync"
 	"time"
 
@@ -48,22 +50,53 @@ func (s Speed) Over(t *hardware.CodecTable) float64 {
 type Meter struct {
 	Note func(format string, args ...any) // hears what is measured; may be nil
 
-	dir    string
-	effort int // how many times as long it measures as a run wants to wait
-	mu     sync.Mutex
-	table  *hardware.CodecTable // nil: not read yet
-	values values
-	clock  time.Duration
+	dir     string
+	build   string          // of the executable that is measured; "": not looked at yet
+	effort  int             // how many times as long it measures as a run wants to wait
+	doubt   float64         // spread above which a rate is measured again
+	renewed map[string]bool // codecs and kinds of block that were measured in this process
+	mu      sync.Mutex
+	table   *hardware.CodecTable // nil: not read yet
+	values  values
+	clock   time.Duration
 }
 
 // NewMeter makes a meter that keeps what it measures in a folder; "": nowhere.
-func NewMeter(dir string) *Meter { return &Meter{dir: dir, effort: 1} }
+func NewMeter(dir string) *Meter { return &Meter{dir: dir, effort: 1, doubt: doubtful} }
 
-// file is where rates of this processor are kept.
-func (m *Meter) file() string {
+// doubtful is the spread above which a rate is not believed: half of what was measured took
+// twice as long as the least.
+const doubtful = 2
+
+// keptBuilds is how many builds' rates are kept for a processor.
+const keptBuilds = 4
+
+// executable is the hash of this executable's content: another build has other codecs.
+var executable = sync.OnceValues(func() (string, error) {
+	path, err := os.Executable()
+	if err != nil {
+		return "", err
+	}
+	f, err := os.Open(path)
+	if err != nil {
+		return "", err
+	}
+	defer f.Close()
+	h := sha256.New()
+	if _, err := io.Copy(h, f); err != nil {
+		return "", err
+	}
+	return fmt.Sprintf("%x", h.Sum(nil)[:6]), nil
+})
+
+// of is how the files of this processor begin, and file where the rates of this build on it
+// are kept.
+func (m *Meter) of() string {
 	sum := sha256.Sum256([]byte(Processor()))
-	return filepath.Join(m.dir, fmt.Sprintf("%x.yaml", sum[:4]))
+	return filepath.Join(m.dir, fmt.Sprintf("%x-", sum[:4]))
 }
+
+func (m *Meter) file() string { return m.of() + m.build + ".yaml" }
 
 // begin reads what is known, or measures the core.
 func (m *Meter) begin() error {
@@ -71,6 +104,12 @@ func (m *Meter) begin() error {
 		return nil
 	}
 	m.clock = looking()
+	if m.build == "" {
+		var err error
+		if m.build, err = executable(); err != nil { // rates hold for this process alone
+			m.build, m.dir = "unknown", ""
+		}
+	}
 	if m.dir != "" {
 		t, err := hardware.LoadCodecs(m.file())
 		if err == nil {
@@ -85,7 +124,7 @@ func (m *Meter) begin() error {
 	if err != nil {
 		return fmt.Errorf("speed of this processor: %w", err)
 	}
-	t.Name, t.Command = "measured here", "gradlab run"
+	t.Name, t.Command, t.Build = "measured here", "gradlab run", m.build
 	m.table = t
 	return nil
 }
@@ -101,11 +140,15 @@ func (m *Meter) find(f compress.Family, kind string, ranks, n int) (*hardware.Co
 	spec := compress.Spec(f)
 	r := m.table.Find(spec, kind, ranks)
 	sizes := max(2, 1+sizeOf(n))
-	if r == nil || measured(r) < min(sizes, len(Sizes)) {
+	renew := r != nil && r.Spread > m.doubt && !m.renewed[r.Codec+" "+r.Block]
+	if renew {
+		sizes = max(sizes, measured(r))
+	}
+	if r == nil || renew || measured(r) < min(sizes, len(Sizes)) {
 		start := time.Now()
 		next := hardware.CodecRate{Codec: spec, Block: kind, Ranks: ranks}
-		if r != nil {
-			next.Elements, next.Encode, next.Decode = slices.Clone(r.Elements), slices.Clone(r.Encode), slices.Clone(r.Decode)
+		if r != nil && !renew {
+			next.Spread, next.Elements, next.Encode, next.Decode = r.Spread, slices.Clone(r.Elements), slices.Clone(r.Encode), slices.Clone(r.Decode)
 		}
 		more, err := m.measure(&next, f, sizes)
 		if err != nil {
@@ -118,6 +161,13 @@ func (m *Meter) find(f compress.Family, kind string, ranks, n int) (*hardware.Co
 		}
 		if more != nil && m.table.Find(spec, kind, more.Ranks) == nil {
 			m.table.Rates = append(m.table.Rates, *more)
+		}
+		if m.renewed == nil {
+			m.renewed = map[string]bool{}
+		}
+		m.renewed[spec+" "+kind] = true
+		if m.table.Build != "" {
+			m.table.Date, m.table.Load = today(), max(m.table.Load, load())
 		}
 		m.table.Round()
 		r = m.table.Find(spec, kind, ranks)
@@ -144,12 +194,16 @@ func (m *Meter) measure(r *hardware.CodecRate, f compress.Family, sizes int) (mo
 	collects := false
 	var refused error // codecs may refuse small blocks
 	for i := measured(r); i < min(sizes, len(Sizes)); i++ {
+		before := r.Spread
 		c, err := point(r, f, Sizes[i], m.values, m.clock, m.effort)
 		if err != nil && (len(r.Elements) > 0 || i == len(Sizes)-1) {
 			return nil, err
 		}
 		refused = errors.Join(refused, err)
 		collects = collects || c
+		if err == nil {
+			m.settle(r, f, before)
+		}
 	}
 	if len(r.Elements) == 0 {
 		return nil, refused
@@ -160,6 +214,71 @@ func (m *Meter) measure(r *hardware.CodecRate, f compress.Family, sizes int) (mo
 	more = &hardware.CodecRate{Codec: r.Codec, Block: r.Block, Ranks: manyRanks}
 	_, err = m.measure(more, f, sizes)
 	return more, err
+}
+
+// tries is how often a size that stands out is measured again.
+const tries = 2
+
+// settle measures the last size of a rate again where it stands out, and takes the least.
+// before is the spread of the sizes before.
+func (m *Meter) settle(r *hardware.CodecRate, f compress.Family, before float64) {
+	i := len(r.Elements) - 1
+	for range tries {
+		if r.Spread == before && before > m.doubt || !m.standsOut(r, i) {
+			return
+		}
+		next := hardware.CodecRate{Codec: r.Codec, Block: r.Block, Ranks: r.Ranks}
+		if _, err := point(&next, f, r.Elements[i], m.values, m.clock, m.effort); err != nil {
+			return
+		}
+		r.Encode[i], r.Decode[i] = min(r.Encode[i], next.Encode[0]), min(r.Decode[i], next.Decode[0])
+		if next.Spread > 0 {
+			r.Spread = max(before, min(r.Spread, next.Spread))
+		}
+	}
+}
+
+// How much slower an element may be at a size than at the one before, and than with the
+// same family's other options.
+const overSmaller, overRelatives = 3, 4
+
+// standsOut reports whether a size was measured with much spread, or takes much longer than
+// its neighbours: the size before, and codecs of the same family.
+func (m *Meter) standsOut(r *hardware.CodecRate, i int) bool {
+	took := func(r *hardware.CodecRate, i int) float64 { return r.Encode[i] + r.Decode[i] }
+	if r.Spread > m.doubt || i > 0 && took(r, i) > overSmaller*took(r, i-1) {
+		return true
+	}
+	family, _, _ := strings.Cut(r.Codec, "(")
+	most := 0.0
+	for k := range m.table.Rates {
+		o := &m.table.Rates[k]
+		name, _, _ := strings.Cut(o.Codec, "(")
+		if at := slices.Index(o.Elements, r.Elements[i]); name == family && o.Codec != r.Codec && o.Block == r.Block && o.Ranks == r.Ranks && at >= 0 {
+			most = max(most, took(o, at))
+		}
+	}
+	return most > 0 && took(r, i) > overRelatives*most
+}
+
+// prune removes the rates of all but the newest builds on this processor.
+func (m *Meter) prune() {
+	files, err := filepath.Glob(m.of() + "*.yaml")
+	if err != nil || len(files) <= keptBuilds {
+		return
+	}
+	when := map[string]time.Time{}
+	for _, f := range files {
+		if i, err := os.Stat(f); err == nil {
+			when[f] = i.ModTime()
+		}
+	}
+	slices.SortStableFunc(files, func(a, b string) int { return when[b].Compare(when[a]) })
+	for _, f := range files[keptBuilds:] {
+		if f != m.file() {
+			os.Remove(f)
+		}
+	}
 }
 
 // keep writes what is known, whole or not at all. If it cannot be kept, it is
@@ -179,6 +298,7 @@ func (m *Meter) keep() {
 	if err != nil {
 		os.Remove(t.Name())
 	}
+	m.prune()
 }
 
 // sizeOf is the index of the size that holds n elements, the last if none does.
@@ -197,7 +317,7 @@ func measured(r *hardware.CodecRate) int {
 
 // Table measures codecs anew at all sizes, for a file of rates.
 func Table(specs []string, note func(string, ...any)) (*hardware.CodecTable, error) {
-	m := &Meter{Note: note, effort: 5}
+	m := &Meter{Note: note, effort: 5, doubt: doubtful}
 	var all []compress.Family
 	for _, spec := range specs {
 		f, err := compress.Parse(spec)
@@ -350,7 +470,7 @@ func (b *Book) note(t *hardware.CodecTable, r *hardware.CodecRate) {
 		b.used = append(b.used, &head)
 	}
 	u := b.used[i]
-	own := hardware.CodecRate{Codec: r.Codec, Block: r.Block, Ranks: r.Ranks, Elements: slices.Clone(r.Elements), Encode: slices.Clone(r.Encode), Decode: slices.Clone(r.Decode)}
+	own := hardware.CodecRate{Codec: r.Codec, Block: r.Block, Ranks: r.Ranks, Spread: r.Spread, Elements: slices.Clone(r.Elements), Encode: slices.Clone(r.Encode), Decode: slices.Clone(r.Decode)}
 	if k := slices.IndexFunc(u.Rates, func(x hardware.CodecRate) bool { return x.Same(r) }); k >= 0 {
 		u.Rates[k] = own
 	} else {

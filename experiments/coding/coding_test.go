@@ -2,6 +2,7 @@ package coding
 
 import (
 	"bytes"
+	"fmt"
 	"math"
 	"os"
 	"path/filepath"
@@ -182,10 +183,12 @@ func TestStatedSpeeds(t *testing.T) {
 	for text, want := range map[string]string{
 		"qsgdd: {encode: 2e9}": "qsgd", "bf16: {encode: .nan}": "encode is NaN", "bf16: {decode: .inf}": "decode is +Inf",
 		"bf16: {encode: -1}": "encode is -1", "bf16: {encod: 2e9}": "encode and decode", "bf16: 3": "encode and decode",
-		"name: x\nflops: 1e9\nmemory: 0\nrates: [{codec: raw, block: any, ranks: 0, elements: [1], encode: [1], decode: [1]}]":          "flops and memory",
-		"name: x\nflops: 1e9\nmemory: 1\nrates: [{codec: raw, block: any, ranks: 0, elements: [2, 1], encode: [1, 1], decode: [1, 1]}]": "rising",
-		"name: x\nflops: 1e9\nmemory: 1\nrates: [{codec: raw, block: any, ranks: 0, elements: [1], encode: [.inf], decode: [1]}]":       "finite",
-		"name: x\nflops: 1e9\nmemory: 1\nrates: [{codec: raw, element: [1]}]":                                                           "field element not found",
+		"name: x\nflops: 1e9\nmemory: 0\nrates: [{codec: raw, block: any, ranks: 0, elements: [1], encode: [1], decode: [1]}]":              "flops and memory",
+		"name: x\nflops: 1e9\nmemory: 1\nrates: [{codec: raw, block: any, ranks: 0, elements: [2, 1], encode: [1, 1], decode: [1, 1]}]":     "rising",
+		"name: x\nflops: 1e9\nmemory: 1\nrates: [{codec: raw, block: any, ranks: 0, elements: [1], encode: [.inf], decode: [1]}]":           "finite",
+		"name: x\nflops: 1e9\nmemory: 1\nrates: [{codec: raw, block: any, ranks: 0, elements: [1], encode: [1], decode: [1], spread: 0.5}]": "a median over the least",
+		"name: x\nflops: 1e9\nmemory: 1\nload: -1\nrates: []":                                                                               "load is a number of processes",
+		"name: x\nflops: 1e9\nmemory: 1\nrates: [{codec: raw, element: [1]}]":                                                               "field element not found",
 	} {
 		write(text)
 		if _, err := Load(file); err == nil || !strings.Contains(err.Error(), want) {
@@ -218,12 +221,14 @@ func TestMeterKeeps(t *testing.T) {
 	}
 	notes := 0
 	m := NewMeter(dir)
+	m.doubt = math.Inf(1) // this machine may be busy
 	m.Note = func(string, ...any) { notes++ }
 	first, b := prices(m)
 	if again, _ := prices(m); !slices.Equal(first, again) || notes != 1 {
 		t.Errorf("%v, then %v; %d notes", first, again, notes)
 	}
 	later := NewMeter(dir)
+	later.doubt = math.Inf(1)
 	later.Note = func(string, ...any) { t.Error("measured again") }
 	if again, _ := prices(later); !slices.Equal(first, again) {
 		t.Errorf("%v, from the file %v", first, again)
@@ -237,6 +242,75 @@ func TestMeterKeeps(t *testing.T) {
 	b.Price(timing.Coding{Codec: f, Block: compress.Block{Rows: 1, Cols: 10000}})
 	if again, _ := prices(m); !slices.Equal(first, again) || notes != 2 {
 		t.Errorf("%v, after more sizes %v; %d notes", first, again, notes)
+	}
+}
+
+// Rates are of this build: another executable, whose codecs may be others, measures its own,
+// and the rates of few builds are kept. What was measured with much spread is measured again.
+func TestRatesAreOfThisBuild(t *testing.T) {
+	dir := t.TempDir()
+	f, err := compress.Parse("sign")
+	if err != nil {
+		t.Fatal(err)
+	}
+	ask := func(build string, doubt float64) (measured bool, table *hardware.CodecTable) {
+		m := NewMeter(dir)
+		m.build, m.doubt = build, doubt
+		m.Note = func(string, ...any) { measured = true }
+		b := NewBook(Speed{Times: 1}, m)
+		b.Price(timing.Coding{Codec: f, Block: compress.Block{Rows: 1, Cols: 100}})
+		if b.Err() != nil {
+			t.Fatal(b.Err())
+		}
+		return measured, b.Used()[0]
+	}
+	sure := math.Inf(1)
+	for _, c := range []struct {
+		build    string
+		doubt    float64
+		measured bool
+	}{{"a", sure, true}, {"a", sure, false}, {"b", sure, true}, {"a", sure, false}, {"a", 0.5, true}} {
+		measured, table := ask(c.build, c.doubt)
+		if measured != c.measured || table.Build != c.build || table.Date == "" || table.Rates[0].Spread < 1 {
+			t.Errorf("build %s, doubt above %v: measured %v, %+v", c.build, c.doubt, measured, table)
+		}
+	}
+	for i := range 2 * keptBuilds {
+		ask(fmt.Sprint("c", i), sure)
+	}
+	if files, err := filepath.Glob(filepath.Join(dir, "*.yaml")); err != nil || len(files) > keptBuilds+1 {
+		t.Errorf("%d builds are kept: %v", len(files), err)
+	}
+	if build, err := executable(); err != nil || len(build) != 12 {
+		t.Errorf("executable %q: %v", build, err)
+	}
+}
+
+// A size stands out beside the size before, and beside codecs of its family.
+func TestRatesAreBoundedByNeighbours(t *testing.T) {
+	rate := func(codec string, took ...float64) hardware.CodecRate {
+		r := hardware.CodecRate{Codec: codec, Block: "vector"}
+		for i, x := range took {
+			r.Add(Sizes[i], x/2, x/2)
+		}
+		return r
+	}
+	m := NewMeter("")
+	m.table = &hardware.CodecTable{Rates: []hardware.CodecRate{rate("qsgd(bits=4)", 10, 2, 1), rate("sign", 90, 90, 90)}}
+	for _, c := range []struct {
+		rate hardware.CodecRate
+		want bool
+	}{
+		{rate("qsgd(bits=8)", 12, 3, 1.5), false}, {rate("qsgd(bits=8)", 12, 3, 4.5), true}, {rate("qsgd(bits=8)", 12, 3, 10), true},
+		{rate("eden(bits=1)", 50, 20, 30), false}, {rate("eden(bits=1)", 5, 2, 7), true}, {rate("qsgd(bits=4)", 100, 90, 80), false},
+	} {
+		if got := m.standsOut(&c.rate, 2); got != c.want {
+			t.Errorf("%+v stands out: %v", c.rate, got)
+		}
+	}
+	wide := rate("eden(bits=1)", 5, 5, 5)
+	if wide.Spread = 3; !m.standsOut(&wide, 2) {
+		t.Error("a spread of 3 is believed")
 	}
 }
 

@@ -8,6 +8,7 @@ import (
 	"fmt"
 	"math"
 	"runtime"
+	"slices"
 	"strings"
 	"time"
 
@@ -225,15 +226,15 @@ func looking() time.Duration {
 }
 
 // timed is what a use takes, undisturbed: the least of blocks of some uses, each
-// the mean of its uses.
-func timed(do use, clock time.Duration, effort int) (encode, decode time.Duration, err error) {
+// the mean of its uses. spread is the median of blocks over the least; 0: there is one.
+func timed(do use, clock time.Duration, effort int) (encode, decode time.Duration, spread float64, err error) {
 	runtime.LockOSThread()
 	defer runtime.UnlockOSThread()
 	most, enough := time.Duration(effort)*most, time.Duration(effort)*enough
 	begin := time.Now()
 	e, d, err := do(0) // it makes its buffers
 	if err != nil {
-		return 0, 0, err
+		return 0, 0, 0, err
 	}
 	encode, decode = e, d
 	length := cycle
@@ -241,11 +242,12 @@ func timed(do use, clock time.Duration, effort int) (encode, decode time.Duratio
 		length = 1
 	}
 	step := 1
+	var all []time.Duration
 	for n := 0; n == 0 || time.Since(begin) < most && (n < 3 || time.Since(begin) < enough); n++ {
 		var es, ds time.Duration
 		for range length {
 			if e, d, err = do(step); err != nil {
-				return 0, 0, err
+				return 0, 0, 0, err
 			}
 			es, ds, step = es+max(0, e-clock), ds+max(0, d-clock), step+1
 		}
@@ -254,8 +256,12 @@ func timed(do use, clock time.Duration, effort int) (encode, decode time.Duratio
 			encode, decode = es, ds
 		}
 		encode, decode = min(encode, es), min(decode, ds)
+		all = append(all, es+ds)
 	}
-	return encode, decode, nil
+	if all = slices.Sorted(slices.Values(all)); len(all) > 1 && all[0] > 0 {
+		spread = float64(all[len(all)/2]) / float64(all[0])
+	}
+	return encode, decode, spread, nil
 }
 
 // point measures a rate at one further size. Where one use would take too long it
@@ -276,7 +282,8 @@ func point(r *hardware.CodecRate, f compress.Family, n int, v values, clock time
 	if err != nil {
 		return false, err
 	}
-	encode, decode, err := timed(do, clock, effort)
+	encode, decode, spread, err := timed(do, clock, effort)
+	r.Spread = max(r.Spread, spread)
 	r.Add(n, float64(encode.Nanoseconds())/float64(n), float64(decode.Nanoseconds())/float64(n))
 	return collects, err
 }
@@ -284,7 +291,7 @@ func point(r *hardware.CodecRate, f compress.Family, n int, v values, clock time
 // Core measures the speed of a core of this machine, with more effort more often,
 // and names its processor.
 func Core(effort int) (*hardware.CodecTable, error) {
-	t := &hardware.CodecTable{Processor: Processor(), Date: time.Now().UTC().Format(time.DateOnly)}
+	t := &hardware.CodecTable{Processor: Processor(), Date: today()}
 	const batch = 16
 	m, err := nn.Models.MustParse("resnet20").New(sgd.Shape{C: 3, H: 32, W: 32}, 10)
 	if err != nil {
@@ -313,6 +320,9 @@ func Core(effort int) (*hardware.CodecTable, error) {
 	t.Round()
 	return t, nil
 }
+
+// today is the date, for people.
+func today() string { return time.Now().UTC().Format(time.DateOnly) }
 
 // Processor names the processor of this machine.
 func Processor() string {

@@ -15,3 +15,12 @@ func spent() (cpu time.Duration, taken int64) {
 	}
 	return time.Duration(u.Utime.Nano() + u.Stime.Nano()), int64(u.Nivcsw)
 }
+
+// load is how many processes have wanted a core of this machine in the last minute.
+func load() float64 {
+	var i unix.Sysinfo_t
+	if unix.Sysinfo(&i) != nil {
+		return 0
+	}
+	return float64(i.Loads[0]) / (1 << 16)
+}

@@ -104,7 +104,7 @@ var specs = map[string]func(text string) (string, error){
 		return t.String(), nil
 	},
 	"timing": func(text string) (string, error) {
-		if text == "model" {
+		if text == "model" || hardware.IsFile(text) {
 			return text, nil
 		}
 		if p, err := profile.Profiles.Parse(text); err == nil {
@@ -428,11 +428,11 @@ func (c Config) ModelFor(from sgd.Source) (sgd.Model, error) {
 
 // timingProfile is the profile that key timing names.
 func (c Config) timingProfile() (*profile.Profile, error) {
-	s, err := profile.Profiles.Parse(c.Timing)
-	if err != nil {
-		return nil, fmt.Errorf("wants key \"timing\" to name a profile (gradlab list profiles), not %q", c.Timing)
+	p, err := ProfileOf(c.Timing)
+	if err != nil && !hardware.IsFile(c.Timing) {
+		return nil, fmt.Errorf("wants key \"timing\" to name a profile (gradlab list profiles), a file of layers or the folder of a run, not %q", c.Timing)
 	}
-	return s.Profile(), nil
+	return p, err
 }
 
 // computeAs applies the keys that say how a model computes.

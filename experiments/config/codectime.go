@@ -218,6 +218,12 @@ func (c Config) CodecsBilled(used []*hardware.CodecTable) string {
 	var parts []string
 	for _, u := range used {
 		switch times := speed.Over(u); {
+		case u.Build != "":
+			spread := 1.0
+			for _, r := range u.Rates {
+				spread = max(spread, r.Spread)
+			}
+			parts = append(parts, fmt.Sprintf("a core of %s (%s, on %s, load %.2g, spread %.2g), devices %.3g times as fast (%s)", u.Processor, u.Name, u.Date, u.Load, spread, times, why))
 		case u.FLOPS > 0:
 			parts = append(parts, fmt.Sprintf("a core of %s (%s), devices %.3g times as fast (%s)", u.Processor, u.Name, times, why))
 		case times == 1:

@@ -5,7 +5,6 @@ import (
 	"sync"
 
 	"github.com/gradlab/gradlab/experiments/hardware"
-	"github.com/gradlab/gradlab/sgd/profile"
 )
 
 // knowledge is what a cluster's file says beside its keys: how well these are known, and
@@ -59,11 +58,11 @@ func (c *Config) speed() {
 	if c.known == nil || c.Get("device.flops") != c.known.values["device.flops"] {
 		return
 	}
-	p, err := profile.Profiles.Parse(c.Timing)
+	p, err := ProfileOf(c.Timing)
 	if err != nil {
 		return
 	}
-	if s, ok := c.known.of.Speeds[p.Profile().Name]; ok {
+	if s, ok := c.known.of.Speeds[p.Name]; ok {
 		c.DeviceFLOPS = s
 	}
 }

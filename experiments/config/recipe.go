@@ -556,6 +556,31 @@ func expand(keys []assignment, run Run, out *[]Run, errs *[]error, bad *refused)
 	}
 }
 
+// NameChanges adds to the names of runs the keys of a command line that changed the recipe,
+// whose own runs are own: "codec=raw,workers=8". Keys that only observe change no run, and
+// keys with several values are in the names.
+func NameChanges(runs, own []Run, over []string) {
+	for _, text := range over {
+		key, _, _ := strings.Cut(text, "=")
+		key = strings.ToLower(strings.TrimSpace(key))
+		if _, ok := findKey(key); !ok || Observes(key) {
+			continue
+		}
+		for i := range runs {
+			r := &runs[i]
+			was := func(o Run) bool { return o.Config.Get(key) == r.Config.Get(key) }
+			inName := slices.ContainsFunc(registry.SplitTop(r.Name), func(p string) bool { return strings.HasPrefix(p, key+"=") })
+			if inName || len(own) > 0 && !slices.ContainsFunc(own, func(o Run) bool { return !was(o) }) {
+				continue
+			}
+			if r.Name != "" {
+				r.Name += ","
+			}
+			r.Name += key + "=" + r.show(key)
+		}
+	}
+}
+
 // WithoutSeed is a run's name without its seed: what its repeats share.
 func WithoutSeed(name string) string {
 	parts := slices.DeleteFunc(registry.SplitTop(name), func(p string) bool { return strings.HasPrefix(p, "seed=") })

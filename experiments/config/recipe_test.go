@@ -193,3 +193,31 @@ func FuzzRecipe(f *testing.F) {
 		}
 	})
 }
+
+// Runs are named after the keys of a command line that changed the recipe: not after those
+// that only observe, nor after values that it has anyway.
+func TestNameChanges(t *testing.T) {
+	t.Parallel()
+	r, err := ParseRecipe("test", "test.yaml", []byte("batch: 16\nruns:\n- {name: a, codec: raw}\n- {name: b, codec: bf16}\n"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	own, err := r.Runs(nil, false)
+	if err != nil {
+		t.Fatal(err)
+	}
+	over := []string{"batch=16", "workers=2", "target=0.9", "seed=1,2", "codec=raw"}
+	runs, err := r.Runs(over, false)
+	if err != nil {
+		t.Fatal(err)
+	}
+	NameChanges(runs, own, over)
+	var names []string
+	for _, r := range runs {
+		names = append(names, r.Name)
+	}
+	want := "a,seed=1,workers=2,codec=raw a,seed=2,workers=2,codec=raw b,seed=1,workers=2,codec=raw b,seed=2,workers=2,codec=raw"
+	if got := strings.Join(names, " "); got != want {
+		t.Errorf("%s, want %s", got, want)
+	}
+}

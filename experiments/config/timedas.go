@@ -4,17 +4,18 @@ import (
 	"errors"
 	"math"
 
+	"github.com/gradlab/gradlab/experiments/hardware"
 	"github.com/gradlab/gradlab/sgd"
 	"github.com/gradlab/gradlab/sgd/nn"
-	"github.com/gradlab/gradlab/sgd/profile"
 )
 
 // timedModel is what the virtual clock bills a model as: a profile or, on the samples
 // there are, another model; and its side over theirs.
 func (c Config) timedModel(data sgd.Source) (m sgd.Model, times float64, err error) {
-	if s, err := profile.Profiles.Parse(c.Timing); err == nil {
-		p := s.Profile()
+	if p, err := ProfileOf(c.Timing); err == nil {
 		return p.Model(), float64(p.Input.H) / float64(data.Shape().H), nil
+	} else if hardware.IsFile(c.Timing) {
+		return nil, 0, err
 	}
 	s, err := nn.Models.Parse(c.Timing)
 	if err != nil {

@@ -1,6 +1,7 @@
 package config
 
 import (
+	"math"
 	"slices"
 
 	"github.com/gradlab/gradlab/compress"
@@ -95,6 +96,13 @@ func (c Config) Spread() (*Spread, error) {
 	s := &Spread{Transport: t, of: c, site: t.Site}
 	if site > 0 {
 		s.site = site
+	}
+	if c.Device != "none" {
+		d, err := hardware.Load(hardware.Device, c.Device)
+		if err != nil {
+			return nil, err
+		}
+		s.site = math.Sqrt(float64(s.site*s.site) + float64(d.Site*d.Site))
 	}
 	def := Default()
 	unknown := func(p hardware.Parameter) bool { // to the cluster

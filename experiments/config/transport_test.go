@@ -139,3 +139,29 @@ func TestSpreadOfCodecs(t *testing.T) {
 }
 
 var normal = distuv.UnitNormal
+
+// A device whose rates are derived is as wide as its sheet says, beside the transport.
+func TestDerivedDevicesAreWide(t *testing.T) {
+	t.Parallel()
+	factor := func(device string) float64 {
+		c := Default()
+		c.Net, c.Weightless, c.Timing, c.Device, c.Transport, c.DeviceCodec = "sim", true, "resnet50", device, "nccl-rdma", "free"
+		s, err := c.Spread()
+		if err != nil {
+			t.Fatal(err)
+		}
+		q := make([]float64, s.Len())
+		for i := range q {
+			q[i] = distuv.UnitNormal.CDF(1)
+		}
+		_, f, err := s.Draw(q)
+		if err != nil {
+			t.Fatal(err)
+		}
+		return math.Log(f)
+	}
+	measured, derived := factor("h100"), factor("h200")
+	if got := math.Sqrt(derived*derived - measured*measured); math.Abs(got-0.18) > 1e-6 {
+		t.Errorf("a site of h100 is off by %.3f, of h200 by %.3f: its sheet says 0.18 more", measured, derived)
+	}
+}

@@ -27,8 +27,12 @@ type CodecTable struct {
 	Memory    float64 `yaml:"memory"`  // bytes a second it copies, read and written
 	// Spread is how well the rates are known: the factor of one standard deviation of the
 	// logarithm of all of them together, at least 1. 0: predictions take them as exact.
-	Spread float64     `yaml:"spread,omitempty"`
-	Rates  []CodecRate `yaml:"rates"`
+	Spread float64 `yaml:"spread,omitempty"`
+	// Build names the executable that was measured, and Load how many processes wanted the
+	// machine's cores then; of tables that are kept for a build.
+	Build string      `yaml:"build,omitempty"`
+	Load  float64     `yaml:"load,omitempty"`
+	Rates []CodecRate `yaml:"rates"`
 }
 
 // CodecRate is what one codec takes on one kind of block, by its size.
@@ -41,6 +45,9 @@ type CodecRate struct {
 	Elements []int     `yaml:"elements"` // sizes, rising
 	Encode   []float64 `yaml:"encode"`   // nanoseconds an element, at each
 	Decode   []float64 `yaml:"decode"`
+	// Spread is the largest factor, over the sizes, of the median of what was measured over
+	// the least, which counts. 0: unknown.
+	Spread float64 `yaml:"spread,omitempty"`
 }
 
 // Same says whether two rates are of the same use of the same codec.
@@ -146,20 +153,33 @@ func (t *CodecTable) check(file string) error {
 	if t.Spread != 0 && !(t.Spread >= 1) || math.IsInf(t.Spread, 0) {
 		return fmt.Errorf("%s: spread is the factor of a standard deviation: want at least 1, or no such line, not %g", file, t.Spread)
 	}
+	if !(t.Load >= 0) || math.IsInf(t.Load, 0) {
+		return fmt.Errorf("%s: load is a number of processes: want 0 or more, not %g", file, t.Load)
+	}
 	for i := range t.Rates {
-		r := &t.Rates[i]
-		bad := len(r.Elements) == 0 || len(r.Elements) != len(r.Encode) || len(r.Elements) != len(r.Decode) || r.Ranks < 0
-		for j := range r.Elements {
-			if bad = bad || r.Elements[j] < 1 || j > 0 && r.Elements[j] <= r.Elements[j-1]; bad {
-				break
-			}
-			for _, x := range []float64{r.Encode[j], r.Decode[j]} {
-				bad = bad || !(x >= 0) || math.IsInf(x, 0)
-			}
+		if err := t.Rates[i].check(file); err != nil {
+			return err
 		}
-		if bad {
-			return fmt.Errorf("%s: codec %s: want rising elements, and for each the nanoseconds an element that encode and decode take, finite and not negative", file, r.Codec)
+	}
+	return nil
+}
+
+// check refuses what times cannot be made of.
+func (r *CodecRate) check(file string) error {
+	if r.Spread != 0 && !(r.Spread >= 1) || math.IsInf(r.Spread, 0) {
+		return fmt.Errorf("%s: codec %s: spread is the factor of a median over the least: want at least 1, or none, not %g", file, r.Codec, r.Spread)
+	}
+	bad := len(r.Elements) == 0 || len(r.Elements) != len(r.Encode) || len(r.Elements) != len(r.Decode) || r.Ranks < 0
+	for j := range r.Elements {
+		if bad = bad || r.Elements[j] < 1 || j > 0 && r.Elements[j] <= r.Elements[j-1]; bad {
+			break
 		}
+		for _, x := range []float64{r.Encode[j], r.Decode[j]} {
+			bad = bad || !(x >= 0) || math.IsInf(x, 0)
+		}
+	}
+	if bad {
+		return fmt.Errorf("%s: codec %s: want rising elements, and for each the nanoseconds an element that encode and decode take, finite and not negative", file, r.Codec)
 	}
 	return nil
 }
@@ -173,6 +193,9 @@ func (t *CodecTable) Text() []byte {
 	if t.Spread != 0 {
 		fmt.Fprintf(&b, "spread: %g     # factor of one standard deviation, on all rates\n", t.Spread)
 	}
+	if t.Build != "" {
+		fmt.Fprintf(&b, "build: %s   # the executable that was measured\nload: %.4g     # processes that wanted cores then\n", quote(t.Build), t.Load)
+	}
 	b.WriteString("rates:         # nanoseconds an element; ranks 0: payloads, else exchanges of so many ranks\n")
 	list := func(xs []float64) string {
 		var out []string
@@ -182,8 +205,12 @@ func (t *CodecTable) Text() []byte {
 		return strings.Join(out, ", ")
 	}
 	for _, r := range t.Rates {
-		fmt.Fprintf(&b, "  - {codec: %s, block: %s, ranks: %d, elements: [%s], encode: [%s], decode: [%s]}\n", quote(r.Codec), quote(r.Block), r.Ranks,
-			strings.Trim(strings.ReplaceAll(fmt.Sprint(r.Elements), " ", ", "), "[]"), list(r.Encode), list(r.Decode))
+		spread := ""
+		if r.Spread != 0 {
+			spread = ", spread: " + list([]float64{r.Spread})
+		}
+		fmt.Fprintf(&b, "  - {codec: %s, block: %s, ranks: %d, elements: [%s], encode: [%s], decode: [%s]%s}\n", quote(r.Codec), quote(r.Block), r.Ranks,
+			strings.Trim(strings.ReplaceAll(fmt.Sprint(r.Elements), " ", ", "), "[]"), list(r.Encode), list(r.Decode), spread)
 	}
 	return b.Bytes()
 }
@@ -194,7 +221,9 @@ func (t *CodecTable) Round() {
 	round := func(x *float64) { *x, _ = strconv.ParseFloat(strconv.FormatFloat(*x, 'g', 4, 64), 64) }
 	round(&t.FLOPS)
 	round(&t.Memory)
+	round(&t.Load)
 	for i := range t.Rates {
+		round(&t.Rates[i].Spread)
 		for j := range t.Rates[i].Elements {
 			round(&t.Rates[i].Encode[j])
 			round(&t.Rates[i].Decode[j])

@@ -58,7 +58,8 @@ type Sheet struct {
 	// Keys are what a configuration takes over, in the order of the file.
 	Keys Keys `yaml:"keys"`
 	// Site is the relative standard deviation, in logarithms, of a step's time between
-	// frameworks and sites of equal hardware; 0: unknown, or that of the transport.
+	// frameworks and sites of equal hardware; 0: unknown, or that of the transport. Of a
+	// device it is how well derived rates are known, beside that of the transport.
 	Site float64 `yaml:"site"`
 
 	// Rates, of a device, are samples a second of forward and backward pass together, by

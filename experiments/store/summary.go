@@ -46,7 +46,7 @@ func names(groups []*Group) (head string, out []string) {
 		variants = variants || first != "" && !strings.Contains(first, "=")
 		out, seen[name] = append(out, name), true
 	}
-	if variants && len(seen) == len(groups) {
+	if variants && len(seen) == len(groups) || len(groups) == 1 && out[0] != "" {
 		return head, out
 	}
 	var all []*Run
@@ -323,8 +323,29 @@ func began(curves []figure.Series, target float64) (from, to float64) {
 	return max(0, from-room), min(1, to+room)
 }
 
-// nameOf is the same for the same configurations, in any order.
+// nameOf is the same for the same configurations, in any order: the keys that tell them
+// apart, or of a single run the keys that its command changed, and a hash.
 func nameOf(runs []*Run) string {
+	keys := Varying(runs)
+	if len(runs) == 1 && runs[0].Name != "" {
+		keys = []string{runs[0].Name}
+	}
+	name := strings.Map(func(r rune) rune {
+		if strings.ContainsRune("=.,-_+", r) || r >= '0' && r <= '9' || r >= 'a' && r <= 'z' || r >= 'A' && r <= 'Z' {
+			return r
+		}
+		return '-'
+	}, strings.Join(keys, ","))
+	if len(name) > 80 {
+		name = name[:80]
+	}
+	if name != "" {
+		name += "-"
+	}
+	return name + hashOf(runs)
+}
+
+func hashOf(runs []*Run) string {
 	var ids []string
 	for _, r := range runs {
 		ids = append(ids, r.ID)

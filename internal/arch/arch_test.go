@@ -85,7 +85,7 @@ experiments/stats       :                                  | github.com/montanaf
 experiments/soak        : comm comm/nemesis comm/sim experiments experiments/config internal/rng sgd sgd/train staleness
 experiments/store       : experiments experiments/config experiments/figure experiments/progress experiments/stats sgd/registry sgd/train internal/regular    | github.com/klauspost/compress
 experiments/sweep       : comm/collective compress experiments experiments/config experiments/progress experiments/stats experiments/store sgd/registry internal/rng sgd/data sgd/train
-experiments/advise      : comm/collective comm/ps compress experiments/ask experiments/coding experiments/config experiments/hardware experiments/progress experiments/stats experiments/store sgd/profile sgd/train sgd/train/timing staleness    | gonum.org/v1/gonum
+experiments/advise      : comm/collective comm/ps compress experiments/ask experiments/coding experiments/config experiments/hardware experiments/stats experiments/store internal/rng sgd/profile sgd/train sgd/train/timing staleness    | gonum.org/v1/gonum
 experiments/reproduce   : *                                | *
 experiments/report      : comm experiments experiments/config experiments/figure experiments/progress experiments/stats experiments/store sgd/train
 experiments/notebook    :
