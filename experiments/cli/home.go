@@ -18,7 +18,7 @@ var headings = []struct {
 	id, title string
 	commands  []string
 }{
-	{"make", "Make runs", []string{"run", "sweep", "extend", "join", "launch", "data"}},
+	{"make", "Make runs", []string{"run", "sweep", "extend", "join", "launch", "data", "init"}},
 	{"look", "Look at them", []string{"runs", "show", "report", "serve", "replay", "weights"}},
 	{"ask", "Ask and check", []string{"advise", "whatif", "calibrate", "list", "recipe", "schedule", "codec", "topology", "bench", "reproduce", "notebook", "python", "virtual", "version"}},
 }
