@@ -58,8 +58,8 @@ never written over.`,
 	return c
 }
 
-// named fills a template.
-func partNamed(file string, as any) ([]byte, error) {
+// filled is a template with its blanks filled.
+func filled(file string, as any) ([]byte, error) {
 	t, err := template.ParseFS(initFiles, "init/"+file)
 	if err != nil {
 		return nil, err
@@ -94,7 +94,7 @@ func (e *env) initCodec(name, checkout string) error {
 	as := codecNames{name, name, strings.ReplaceAll(strings.ToUpper(name[:1])+name[1:], "_", "")}
 	files := map[string][]byte{"go.mod": []byte(text), "go.sum": sum}
 	for _, f := range []string{"main.go", "main_test.go"} {
-		if files[f], err = partNamed(f+".txt", as); err != nil {
+		if files[f], err = filled(f+".txt", as); err != nil {
 			return err
 		}
 	}
@@ -148,7 +148,7 @@ func findCheckout(said string) (string, error) {
 
 // initStudy writes a recipe, with keys as they were given.
 func (e *env) initStudy(name string, keys []string) error {
-	b, err := partNamed("study.yaml.txt", struct{ Name string }{name})
+	b, err := filled("study.yaml.txt", struct{ Name string }{name})
 	if err != nil {
 		return err
 	}
