@@ -105,7 +105,7 @@ func (s alike) Batch(sgd.Draw, *sgd.Batch) error {
 }
 
 // mostLayers and mostValues bound what a file of layers may describe.
-const mostLayers, mostValues = 100_000, 1 << 38
+const mostLayers, mostValues = 100_000, min(1<<38, math.MaxInt/4)
 
 // readLayers reads a file of layers: kind, and layers in forward order, each with a name, a
 // shape and, where that is not one per weight, the multiply-adds of a sample's forward pass.
