@@ -267,7 +267,8 @@ func mustGlob(t *testing.T, dir string) string {
 
 // stopAfter says stop from the n-th time on that it is asked.
 func stopAfter(n int) func() bool {
-	return func() bool { n--; return n < 0 }
+	var asked atomic.Int64 // workers ask between micro-batches, several at once
+	return func() bool { return asked.Add(1) > int64(n) }
 }
 
 // pictures is a folder of images of 8×8: 2 classes, n of each to learn from, all of them unlike.

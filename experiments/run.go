@@ -34,7 +34,7 @@ type Options struct {
 	Shared     bool // run folders can be read by all users of the machine, not by their owner alone
 	Places     config.Places
 	Display    *progress.Display // nil: quiet
-	Stopping   func() bool       // set by the first Ctrl-C: checkpoint, then end
+	Stopping   func() bool       // set by the first Ctrl-C: checkpoint, then end; several goroutines call it
 	// Requeue, if set, is true where a stop asks that the run be started again, as SIGUSR1
 	// does. One that comes from another rank sets it.
 	Requeue *atomic.Bool
