@@ -84,14 +84,15 @@ func (r *run) eachLink(do func(*link)) {
 }
 
 // leave sends what is still queued, waits until the other processes have it,
-// and takes the links down. A failed run does not wait for longer than a lease,
-// a cancelled one not for longer than a second.
+// and takes the links down. Who is too slow to say that it has it is not dead before a
+// lease is over, however short the deadline of programs is. A failed run does not wait
+// for longer than a lease, a cancelled one not for longer than a second.
 func (r *run) leave() {
 	r.overslept()
-	wait := r.cfg.Deadline
+	wait := max(r.cfg.Deadline, r.cfg.Lease)
 	again := r.again.Load() != nil
 	if r.first.Err() != nil || again {
-		wait = min(wait, r.cfg.Lease)
+		wait = r.cfg.Lease
 	}
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(r.ctx), wait)
 	defer cancel()

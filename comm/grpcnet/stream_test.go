@@ -173,6 +173,55 @@ func TestStreamsEnd(t *testing.T) {
 	}
 }
 
+// busy takes what comes only after a while.
+type busy struct {
+	pattern
+	while time.Duration
+	taken chan struct{} // closed then
+}
+
+func (b *busy) Take(p []byte) {
+	time.Sleep(b.while)
+	b.pattern.Take(p)
+	close(b.taken)
+}
+
+// A rank that has ended stays until the other has all of it, even where that takes longer
+// than the deadline of programs: its end is an orderly one.
+func TestLeaveOutlastsTheDeadline(t *testing.T) {
+	t.Parallel()
+	const deadline = 20 * time.Millisecond
+	ps := []comm.Program{
+		func(ctx context.Context, h comm.Host) error {
+			s := h.(comm.Streamer)
+			sink := &busy{pattern: pattern{size: 100}, while: 20 * deadline, taken: make(chan struct{})}
+			var r comm.Receipt
+			s.Post(&r, 1, 1, sink)
+			<-sink.taken
+			if _, err := s.Await(ctx, &r); err != nil {
+				return fmt.Errorf("got %v", err)
+			}
+			for {
+				_, err := h.Recv(ctx, 1, 2)
+				var gone *comm.PeerError
+				switch {
+				case errors.Is(err, comm.ErrDeadline):
+				case !errors.As(err, &gone) || !gone.Ended:
+					return fmt.Errorf("got %v of a rank that has ended", err)
+				default:
+					return nil
+				}
+			}
+		},
+		func(ctx context.Context, h comm.Host) error {
+			return h.(comm.Streamer).SendFrom(ctx, 0, comm.Header{Tag: 1}, 100, &pattern{})
+		},
+	}
+	if err := firstOf(together(t.Context(), ps, split(2, 1), func(_ int, c *Config) { c.Deadline = deadline })); err != nil {
+		t.Error(err)
+	}
+}
+
 // Between hosts bodies carry checksums; nothing else changes.
 func TestCheckedStreams(t *testing.T) {
 	sizes := []int{0, 10, copyLimit + 1, chunk + 1}
