@@ -37,6 +37,9 @@ func TestShipped(t *testing.T) {
 		if !known || x.Source == "" || x.Task == "" || x.Workers < 2 || x.Log < 0 || x.Log > logNever || x.Spread <= 0 {
 			t.Errorf("%+v", x)
 		}
+		if strings.Contains(x.Source, "recalled") {
+			t.Errorf("%s of %s: a figure that was not read at its source is no evidence", x.Way, x.Source)
+		}
 	}
 	if kinds["images"] == 0 || kinds["language"] == 0 {
 		t.Errorf("%v", kinds)

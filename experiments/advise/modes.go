@@ -39,7 +39,7 @@ func (q *Question) modes() (out []config.Config) {
 		with := func(r *config.Config) { r.Topology = topology }
 		add("localsgd(h=8)", "", 0, with)
 		add("localsgd(h=32)", "", 0, with)
-		add("localsgd(h=500,lr=0.7)", "", 0, func(r *config.Config) {
+		add("localsgd(h=30,lr=0.7)", "", 0, func(r *config.Config) {
 			with(r)
 			r.Outer, r.Optimizer = config.Canonical("outer", "nesterov(beta=0.9)"), "adam"
 		})
