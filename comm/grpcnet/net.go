@@ -138,7 +138,7 @@ func (n *Net) Run(ctx context.Context, programs []comm.Program) error {
 		err = r.first.Err()
 	} else {
 		r.abandon(err)
-		stopSoon(server)
+		stopSoon(server, n.cfg.ConnectTimeout)
 	}
 	for _, h := range r.hosts {
 		h.Box.Close(errEnded)
@@ -222,11 +222,11 @@ func (r *run) play(programs []comm.Program) {
 	watcher.Wait()
 }
 
-// stopSoon lets answers that are under way reach the other side.
-func stopSoon(s *grpc.Server) {
+// stopSoon lets answers that are under way reach the other side, for as long as one may take.
+func stopSoon(s *grpc.Server, wait time.Duration) {
 	done := make(chan struct{})
 	go func() { s.GracefulStop(); close(done) }()
-	t := time.NewTimer(time.Second)
+	t := time.NewTimer(wait)
 	defer t.Stop()
 	select {
 	case <-done:
