@@ -87,7 +87,7 @@ func fingerprints(t *testing.T, judge func(*testing.T, []option, func(*testing.T
 		case way == "resumed":
 			t.Run(pair+"/"+way, func(t *testing.T) { judge(t, opts, resumed) })
 		case way != "overlap": // which goldens visit
-			t.Run(pair+"/"+way, func(t *testing.T) { judge(t, opts, record) })
+			t.Run(pair+"/"+way, func(t *testing.T) { judge(t, opts, recorded) })
 		}
 	})
 }

@@ -68,24 +68,24 @@ func arithmetic(t *testing.T) string {
 	return short(f32.AppendBytes(nil, grad))
 }
 
-// record makes a run and notes what it comes to, and the names in its checkpoint.
-func record(t *testing.T, opts []option) (r run, names []string) {
+// recorded makes a run and notes what it comes to, and the names in its checkpoint.
+func recorded(t *testing.T, opts []option) (r run, names []string) {
 	t.Helper()
-	return recordFrom(t, opts, nil)
+	return recordedFrom(t, opts, nil)
 }
 
-// resumed is record of the run that goes on from the first checkpoint of the one of opts.
+// resumed is recorded of the run that goes on from the first checkpoint of the one of opts.
 func resumed(t *testing.T, opts []option) (r run, names []string) {
 	t.Helper()
 	_, s := runOn(t, simulated(0), job(t, opts...), nil)
 	if len(s.states) == 0 {
 		t.Fatal("it makes no checkpoint to go on from")
 	}
-	return recordFrom(t, opts, s.states[slices.Min(slices.Collect(maps.Keys(s.states)))])
+	return recordedFrom(t, opts, s.states[slices.Min(slices.Collect(maps.Keys(s.states)))])
 }
 
-// recordFrom is record of a run that goes on from a state; nil: from the start.
-func recordFrom(t *testing.T, opts []option, from *train.State) (r run, names []string) {
+// recordedFrom is recorded of a run that goes on from a state; nil: from the start.
+func recordedFrom(t *testing.T, opts []option, from *train.State) (r run, names []string) {
 	t.Helper()
 	j := job(t, opts...)
 	s := &journal{}
@@ -236,10 +236,10 @@ func TestGoldenRuns(t *testing.T) {
 		t.Fatal(err)
 	}
 	var out []string
-	judge := func(t *testing.T, opts []option, record func(*testing.T, []option) (run, []string)) {
+	judge := func(t *testing.T, opts []option, recorded func(*testing.T, []option) (run, []string)) {
 		t.Helper()
 		name := strings.TrimPrefix(t.Name(), "TestGoldenRuns/")
-		got, names := record(t, opts)
+		got, names := recorded(t, opts)
 		out = append(out, fmt.Sprintf("%s\t%s", name, got))
 		said, ok := want[name]
 		switch {
@@ -258,7 +258,7 @@ func TestGoldenRuns(t *testing.T) {
 			}
 		}
 	}
-	goldens(t, func(t *testing.T, opts []option) { judge(t, opts, record) })
+	goldens(t, func(t *testing.T, opts []option) { judge(t, opts, recorded) })
 	fingerprints(t, judge, func(name string, refused error) {
 		got := "refused: " + refused.Error()
 		out = append(out, name+"\t"+got)
