@@ -17,7 +17,7 @@ import (
 	"errors"
 	"fmt"
 
-	"github.com/gradlab/gradlab/sgd/registry"
+	"github.com/gradlab/gradlab/registry"
 )
 
 // Families holds every codec family by name.

@@ -7,7 +7,7 @@ import (
 	"strings"
 
 	"github.com/gradlab/gradlab/internal/rng"
-	"github.com/gradlab/gradlab/sgd/registry"
+	"github.com/gradlab/gradlab/registry"
 )
 
 // Parse reads spec text such as "feedback(topk(keep=0.01))". The error names

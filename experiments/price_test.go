@@ -18,9 +18,9 @@ import (
 // elsewhere are keys of another network and other devices.
 var elsewhere = []string{"network.bandwidth=20Mbps", "network.latency=3ms", "constants.colocate=true", "device.flops=2e8", "device.law=lognormal(sigma=0.3)", "device.law=gamma(cv=0.5)", "device.slow=1x3", "device.codec=50MB/s"}
 
-// record is what a run leaves of itself but for where it lies, how long this
+// contentOf is what a run leaves of itself but for where it lies, how long this
 // machine took, and how long the reports are that nobody pays for.
-func record(t *testing.T, folder string) map[string]string {
+func contentOf(t *testing.T, folder string) map[string]string {
 	t.Helper()
 	out := map[string]string{}
 	read := func(name string) []byte {
@@ -90,7 +90,7 @@ func TestPricedIsTrained(t *testing.T) {
 			if got.PricedFrom != from.Folder || got.VirtualSeconds == from.VirtualSeconds || got.WallSeconds <= 0 {
 				t.Errorf("priced from %q in %v virtual and %v wall seconds", got.PricedFrom, got.VirtualSeconds, got.WallSeconds)
 			}
-			is, was := record(t, got.Folder), record(t, want.Folder)
+			is, was := contentOf(t, got.Folder), contentOf(t, want.Folder)
 			for name := range was {
 				if is[name] != was[name] {
 					t.Errorf("%s:\n%.3000s\nwant\n%.3000s", name, is[name], was[name])

@@ -1,6 +1,6 @@
 package lrschedule
 
-import "github.com/gradlab/gradlab/sgd/registry"
+import "github.com/gradlab/gradlab/registry"
 
 // Times says how many times its first batch a run's batch is, at p: finite and more
 // than 0. It depends on the progress of the data alone, Epoch and Samples.

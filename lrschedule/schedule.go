@@ -15,7 +15,7 @@ import (
 	"fmt"
 	"math"
 
-	"github.com/gradlab/gradlab/sgd/registry"
+	"github.com/gradlab/gradlab/registry"
 )
 
 // Progress is how far a run has come. Epoch counts passes over the training

@@ -3,7 +3,7 @@ package lrschedule
 import (
 	"fmt"
 
-	"github.com/gradlab/gradlab/sgd/registry"
+	"github.com/gradlab/gradlab/registry"
 )
 
 // SideSpec is an option struct that says how large training pictures are at p: a

@@ -4,7 +4,7 @@
 // gradient, or amend it.
 package staleness
 
-import "github.com/gradlab/gradlab/sgd/registry"
+import "github.com/gradlab/gradlab/registry"
 
 // Verdict is a policy's word on one push.
 type Verdict uint8

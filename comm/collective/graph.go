@@ -1,7 +1,7 @@
 package collective
 
 import (
-	"github.com/gradlab/gradlab/sgd/registry"
+	"github.com/gradlab/gradlab/registry"
 )
 
 // Edge is a neighbour and the weight with which a value counts across the edge.

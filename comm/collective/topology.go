@@ -4,7 +4,7 @@
 // them knows a topology.
 package collective
 
-import "github.com/gradlab/gradlab/sgd/registry"
+import "github.com/gradlab/gradlab/registry"
 
 // At is where a plan is asked for: the place of one rank in a group, the length
 // of the vector, and what is known of where ranks are. All but Rank is the same

@@ -21,7 +21,7 @@ import (
 	"time"
 
 	"github.com/gradlab/gradlab/internal/rng"
-	"github.com/gradlab/gradlab/sgd/registry"
+	"github.com/gradlab/gradlab/registry"
 )
 
 // Fault is something that goes wrong, or a law of such things.

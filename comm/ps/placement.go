@@ -3,7 +3,7 @@ package ps
 import (
 	"fmt"
 
-	"github.com/gradlab/gradlab/sgd/registry"
+	"github.com/gradlab/gradlab/registry"
 )
 
 // Piece is a range of one tensor that lives in a shard.

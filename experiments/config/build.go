@@ -18,12 +18,12 @@ import (
 	"github.com/gradlab/gradlab/experiments/coding"
 	"github.com/gradlab/gradlab/experiments/hardware"
 	"github.com/gradlab/gradlab/lrschedule"
+	"github.com/gradlab/gradlab/registry"
 	"github.com/gradlab/gradlab/sgd"
 	"github.com/gradlab/gradlab/sgd/data"
 	_ "github.com/gradlab/gradlab/sgd/external" // model=external
 	"github.com/gradlab/gradlab/sgd/nn"
 	"github.com/gradlab/gradlab/sgd/profile"
-	"github.com/gradlab/gradlab/sgd/registry"
 	"github.com/gradlab/gradlab/sgd/train"
 	_ "github.com/gradlab/gradlab/sgd/train/gossip"      // its modes
 	_ "github.com/gradlab/gradlab/sgd/train/replicas"    // likewise

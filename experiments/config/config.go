@@ -19,7 +19,7 @@ import (
 
 	"github.com/gradlab/gradlab/experiments/hardware"
 	"github.com/gradlab/gradlab/internal/portable"
-	"github.com/gradlab/gradlab/sgd/registry"
+	"github.com/gradlab/gradlab/registry"
 	"github.com/gradlab/gradlab/sgd/train"
 )
 

@@ -10,7 +10,7 @@ import (
 	"sync"
 	"time"
 
-	"github.com/gradlab/gradlab/sgd/registry"
+	"github.com/gradlab/gradlab/registry"
 	"github.com/gradlab/gradlab/sgd/train/timing"
 )
 

@@ -7,7 +7,7 @@ import (
 	"slices"
 
 	"github.com/gradlab/gradlab/comm/nemesis"
-	"github.com/gradlab/gradlab/sgd/registry"
+	"github.com/gradlab/gradlab/registry"
 	"github.com/gradlab/gradlab/sgd/train"
 )
 

@@ -7,8 +7,8 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/gradlab/gradlab/registry"
 	"github.com/gradlab/gradlab/sgd/data"
-	"github.com/gradlab/gradlab/sgd/registry"
 )
 
 // hint is what to type here for what other tools call by these words.

@@ -6,7 +6,7 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/gradlab/gradlab/sgd/registry"
+	"github.com/gradlab/gradlab/registry"
 )
 
 // What hints say to try can be run, and no hint stands for a word that means

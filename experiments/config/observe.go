@@ -6,7 +6,7 @@ import (
 	"slices"
 	"strings"
 
-	"github.com/gradlab/gradlab/sgd/registry"
+	"github.com/gradlab/gradlab/registry"
 )
 
 // Words of key observe: what a run records of itself beside its evaluations.

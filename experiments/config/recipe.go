@@ -14,7 +14,7 @@ import (
 
 	"github.com/gradlab/gradlab/experiments/hardware"
 	"github.com/gradlab/gradlab/internal/regular"
-	"github.com/gradlab/gradlab/sgd/registry"
+	"github.com/gradlab/gradlab/registry"
 )
 
 //go:embed recipes/*.yaml

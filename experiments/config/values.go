@@ -10,7 +10,7 @@ import (
 	"strings"
 
 	"github.com/gradlab/gradlab/internal/portable"
-	"github.com/gradlab/gradlab/sgd/registry"
+	"github.com/gradlab/gradlab/registry"
 )
 
 // Axis is a key and the values it takes, one run for each.

@@ -20,8 +20,8 @@ import (
 
 	"github.com/gradlab/gradlab/internal/portable"
 	"github.com/gradlab/gradlab/internal/regular"
+	"github.com/gradlab/gradlab/registry"
 	"github.com/gradlab/gradlab/sgd/profile"
-	"github.com/gradlab/gradlab/sgd/registry"
 )
 
 //go:embed devices/*.yaml clusters/*.yaml codecs/*.yaml nodes/*.yaml transports/*.yaml

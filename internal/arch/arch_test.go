@@ -21,7 +21,7 @@ import (
 // are free to import what they like.
 const lattice = `
 internal/rng            : internal/portable
-sgd/registry            :
+registry                :
 internal/safetensors    :
 internal/par            :
 internal/patience       :
@@ -33,39 +33,39 @@ internal/ladder         :
 internal/pool           : internal/cpu
 internal/f32            : internal/cpu internal/par internal/portable
 internal/conv           : internal/cpu internal/f32 internal/portable
-lrschedule              : sgd/registry internal/portable
-staleness               : sgd/registry internal/portable
+lrschedule              : registry internal/portable
+staleness               : registry internal/portable
 staleness/staletest     : staleness internal/patience
 internal/codec          : internal/cpu internal/f32 internal/rng internal/portable
 compress/bits           : internal/codec internal/f32                     | github.com/klauspost/compress
-compress                : compress/bits internal/codec internal/f32 internal/rng sgd/registry internal/portable
+compress                : compress/bits internal/codec internal/f32 internal/rng registry internal/portable
 compress/compresstest   : compress internal/f32 internal/patience internal/rng
 compress/hook           : compress internal/codec internal/f32
 compress/hook/clib      : compress compress/hook
-sgd                     : internal/f32 sgd/registry internal/portable
+sgd                     : internal/f32 registry internal/portable
 sgd/lbfgs               : internal/f32
 sgd/sgdtest             : sgd internal/rng
-sgd/profile             : sgd sgd/registry
-sgd/nn                  : sgd internal/conv internal/f32 internal/par internal/pool internal/rng sgd/registry internal/safetensors internal/portable
-sgd/data                : sgd internal/par internal/regular internal/rng sgd/registry internal/portable    | github.com/andybalholm/brotli github.com/klauspost/compress golang.org/x/image
+sgd/profile             : sgd registry
+sgd/nn                  : sgd internal/conv internal/f32 internal/par internal/pool internal/rng registry internal/safetensors internal/portable
+sgd/data                : sgd internal/par internal/regular internal/rng registry internal/portable    | github.com/andybalholm/brotli github.com/klauspost/compress golang.org/x/image
 sgd/data/datatest       : sgd sgd/data
 sgd/external            : sgd sgd/nn internal/f32     | golang.org/x/sys
 comm                    :
 comm/commtest           : comm internal/patience
 comm/local              : comm
 comm/emulate            : comm                             | golang.org/x/sys
-comm/nemesis            : internal/rng sgd/registry
+comm/nemesis            : internal/rng registry
 comm/sim                : comm comm/nemesis internal/portable
 comm/trace              : comm comm/sim internal/portable
 comm/shm                : internal/spin                    | golang.org/x/sys
 comm/grpcnet            : comm comm/shm internal/portable    | google.golang.org/grpc golang.org/x/sys
 comm/mpinet             : comm internal/spin
-comm/collective         : comm sgd/registry internal/portable
+comm/collective         : comm registry internal/portable
 comm/outside            : comm comm/collective comm/sim
-comm/ps                 : comm staleness sgd/registry
-sgd/train/timing        : compress sgd/registry internal/rng internal/portable
+comm/ps                 : comm staleness registry
+sgd/train/timing        : compress registry internal/rng internal/portable
 sgd/train/timing/timingtest : sgd/train/timing internal/rng
-sgd/train               : sgd sgd/train/timing compress staleness staleness/staletest lrschedule comm comm/collective comm/ps internal/codec internal/f32 internal/par internal/rng sgd/registry internal/safetensors internal/portable    | gonum.org/v1/gonum
+sgd/train               : sgd sgd/train/timing compress staleness staleness/staletest lrschedule comm comm/collective comm/ps internal/codec internal/f32 internal/par internal/rng registry internal/safetensors internal/portable    | gonum.org/v1/gonum
 sgd/train/gossip        : sgd/train comm comm/collective compress internal/f32 internal/rng
 sgd/train/replicas      : sgd sgd/train compress internal/f32 lrschedule staleness
 sgd/train/sandblaster   : sgd sgd/lbfgs sgd/train comm comm/ps
@@ -74,17 +74,17 @@ experiments/figure      : internal/regular                 | gonum.org/v1/plot g
 experiments/tensorboard :                                  | google.golang.org/protobuf
 experiments/progress    : sgd/train internal/portable internal/regular    | github.com/vbauerster/mpb golang.org/x/term
 experiments/bench       : sgd sgd/nn sgd/train compress staleness lrschedule comm comm/collective comm/grpcnet comm/mpinet internal/f32 internal/par internal/rng experiments/figure    | github.com/klauspost/cpuid golang.org/x/sys
-experiments/hardware    : sgd/profile sgd/registry internal/regular internal/portable    | go.yaml.in/yaml
+experiments/hardware    : sgd/profile registry internal/regular internal/portable    | go.yaml.in/yaml
 experiments/coding      : compress experiments/hardware internal/f32 internal/rng sgd sgd/nn sgd/train/timing internal/regular    | github.com/klauspost/cpuid go.yaml.in/yaml golang.org/x/sys
-experiments/config      : comm comm/collective comm/emulate comm/local comm/nemesis comm/ps comm/sim compress experiments/coding experiments/hardware sgd/registry lrschedule sgd sgd/data sgd/external sgd/nn sgd/profile sgd/train sgd/train/gossip sgd/train/replicas sgd/train/sandblaster sgd/train/timing staleness internal/regular internal/rng internal/portable    | go.yaml.in/yaml
+experiments/config      : comm comm/collective comm/emulate comm/local comm/nemesis comm/ps comm/sim compress experiments/coding experiments/hardware registry lrschedule sgd sgd/data sgd/external sgd/nn sgd/profile sgd/train sgd/train/gossip sgd/train/replicas sgd/train/sandblaster sgd/train/timing staleness internal/regular internal/rng internal/portable    | go.yaml.in/yaml
 experiments             : internal/cpu comm comm/grpcnet comm/mpinet comm/nemesis comm/shm comm/sim comm/trace compress experiments/coding experiments/config experiments/progress experiments/tensorboard internal/f32 lrschedule sgd sgd/data sgd/external sgd/train internal/regular    | github.com/klauspost/cpuid go.yaml.in/yaml gonum.org/v1/gonum github.com/gofrs/flock
 experiments/launch      : internal/regular    | go.yaml.in/yaml
 experiments/virtual     : comm/collective comm/outside experiments/config experiments/figure experiments/progress sgd/external
 experiments/ask         : comm comm/collective comm/sim compress experiments experiments/config experiments/figure experiments/hardware experiments/progress experiments/store sgd sgd/profile sgd/train internal/regular    | go.yaml.in/yaml github.com/montanaflynn/stats gonum.org/v1/gonum
 experiments/stats       :                                  | github.com/montanaflynn/stats gonum.org/v1/gonum
 experiments/soak        : comm comm/nemesis comm/sim experiments experiments/config internal/rng sgd sgd/train staleness
-experiments/store       : experiments experiments/config experiments/figure experiments/progress experiments/stats sgd/registry sgd/train internal/regular    | github.com/klauspost/compress
-experiments/sweep       : comm/collective compress experiments experiments/config experiments/progress experiments/stats experiments/store sgd/registry internal/rng sgd/data sgd/train
+experiments/store       : experiments experiments/config experiments/figure experiments/progress experiments/stats registry sgd/train internal/regular    | github.com/klauspost/compress
+experiments/sweep       : comm/collective compress experiments experiments/config experiments/progress experiments/stats experiments/store registry internal/rng sgd/data sgd/train
 experiments/advise      : comm/collective comm/ps compress experiments/ask experiments/coding experiments/config experiments/hardware experiments/stats experiments/store internal/rng sgd/profile sgd/train sgd/train/timing staleness    | gonum.org/v1/gonum
 experiments/reproduce   : *                                | *
 experiments/report      : comm experiments experiments/config experiments/figure experiments/progress experiments/stats experiments/store sgd/train

@@ -12,7 +12,7 @@ import (
 	"strconv"
 	"strings"
 
-	"github.com/gradlab/gradlab/sgd/registry"
+	"github.com/gradlab/gradlab/registry"
 )
 
 // sheet is a table of text that was read.

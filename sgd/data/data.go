@@ -20,8 +20,8 @@ import (
 	"os"
 	"path/filepath"
 
+	"github.com/gradlab/gradlab/registry"
 	"github.com/gradlab/gradlab/sgd"
-	"github.com/gradlab/gradlab/sgd/registry"
 )
 
 // Options says where to look for a set and how to serve it. The zero value

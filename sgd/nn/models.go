@@ -3,8 +3,8 @@ package nn
 import (
 	"fmt"
 
+	"github.com/gradlab/gradlab/registry"
 	"github.com/gradlab/gradlab/sgd"
-	"github.com/gradlab/gradlab/sgd/registry"
 )
 
 // Spec is a model's options. New builds the model for inputs of shape in and

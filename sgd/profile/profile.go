@@ -15,8 +15,8 @@ package profile
 import (
 	"fmt"
 
+	"github.com/gradlab/gradlab/registry"
 	"github.com/gradlab/gradlab/sgd"
-	"github.com/gradlab/gradlab/sgd/registry"
 )
 
 // Profile is a network as a list of tensors in forward order.

@@ -162,24 +162,6 @@ func (j *Job) serving(t *tariff, lo, hi, bytes int) time.Duration {
 	return t.decode(lo, hi)
 }
 
-// encoding lets d pass on a virtual clock, for encoding.
-func (t *timer) encoding(ctx context.Context, d time.Duration) error {
-	if d == 0 || !t.h.Virtual() {
-		return nil
-	}
-	t.encode.Add(int64(d))
-	return t.h.Sleep(ctx, d)
-}
-
-// taking lets d pass on a virtual clock, in which the main activity decodes.
-func (t *timer) taking(ctx context.Context, d time.Duration) error {
-	if !t.beside || d == 0 || !t.h.Virtual() {
-		return t.decoding(ctx, d)
-	}
-	t.spent.decode += d
-	return t.h.Sleep(ctx, d)
-}
-
 // elapse lets d pass on a virtual clock, for an activity beside the main one whose
 // times nobody tells.
 func elapse(ctx context.Context, h comm.Host, d time.Duration) error {

@@ -38,10 +38,12 @@ type run struct {
 	checkpoints int
 	keys        string // SHA-256 of the names in the last checkpoint
 	state       string // and of all it holds
+	frames      int    // that ranks sent
+	witness     string // SHA-256 of all frames in the order in which they were sent
 }
 
 func (r run) String() string {
-	return fmt.Sprintf("%s %s %d %d %d %d %s %s", r.params, r.told, r.nanoseconds, r.up, r.down, r.checkpoints, r.keys, r.state)
+	return fmt.Sprintf("%s %s %d %d %d %d %s %s %d %s", r.params, r.told, r.nanoseconds, r.up, r.down, r.checkpoints, r.keys, r.state, r.frames, r.witness)
 }
 
 func short(b []byte) string {
@@ -66,12 +68,34 @@ func arithmetic(t *testing.T) string {
 	return short(f32.AppendBytes(nil, grad))
 }
 
-// record makes a run and notes what it comes to, and the names in its checkpoint.
-func record(t *testing.T, opts []option) (r run, names []string) {
+// recorded makes a run and notes what it comes to, and the names in its checkpoint.
+func recorded(t *testing.T, opts []option) (r run, names []string) {
+	t.Helper()
+	return recordedFrom(t, opts, nil)
+}
+
+// resumed is recorded of the run that goes on from the first checkpoint of the one of opts.
+func resumed(t *testing.T, opts []option) (r run, names []string) {
+	t.Helper()
+	_, s := runOn(t, simulated(0), job(t, opts...), nil)
+	if len(s.states) == 0 {
+		t.Fatal("it makes no checkpoint to go on from")
+	}
+	return recordedFrom(t, opts, s.states[slices.Min(slices.Collect(maps.Keys(s.states)))])
+}
+
+// recordedFrom is recorded of a run that goes on from a state; nil: from the start.
+func recordedFrom(t *testing.T, opts []option, from *train.State) (r run, names []string) {
 	t.Helper()
 	j := job(t, opts...)
 	s := &journal{}
-	o := observeOn(t, simulated(0), j, nil, s)
+	start := time.Duration(0)
+	if from != nil {
+		start = time.Duration(from.Ints["nanoseconds"])
+	}
+	net := &witness{Net: simulated(start), sum: sha256.New()}
+	o := observeOn(t, net, j, from, s)
+	r.frames, r.witness = net.n, hex.EncodeToString(net.sum.Sum(nil)[:8])
 	r.params = "-"
 	if o.SHA256 != "" {
 		r.params = o.SHA256[:16]
@@ -103,8 +127,8 @@ func record(t *testing.T, opts []option) (r run, names []string) {
 	return r, names
 }
 
-// goldens visits the runs of the golden file: every mode with every policy that it
-// takes, and what modes, codecs, correctors and nets of ranks have beside.
+// goldens visits the runs of the golden file, but for those of fingerprints: every mode with
+// every policy that it takes, and what modes, codecs, correctors and nets of ranks have beside.
 func goldens(t *testing.T, visit func(t *testing.T, opts []option)) {
 	trials(t, visit)
 	few := func(j *train.Job) {
@@ -212,9 +236,10 @@ func TestGoldenRuns(t *testing.T) {
 		t.Fatal(err)
 	}
 	var out []string
-	goldens(t, func(t *testing.T, opts []option) {
+	judge := func(t *testing.T, opts []option, recorded func(*testing.T, []option) (run, []string)) {
+		t.Helper()
 		name := strings.TrimPrefix(t.Name(), "TestGoldenRuns/")
-		got, names := record(t, opts)
+		got, names := recorded(t, opts)
 		out = append(out, fmt.Sprintf("%s\t%s", name, got))
 		said, ok := want[name]
 		switch {
@@ -231,6 +256,14 @@ func TestGoldenRuns(t *testing.T) {
 			if sized(job(t, opts...)) && !slices.Equal(s[2:6], g[2:6]) {
 				t.Errorf("nanoseconds, bytes and checkpoints are %v, not %v", g[2:6], s[2:6])
 			}
+		}
+	}
+	goldens(t, func(t *testing.T, opts []option) { judge(t, opts, recorded) })
+	fingerprints(t, judge, func(name string, refused error) {
+		got := "refused: " + refused.Error()
+		out = append(out, name+"\t"+got)
+		if said := want[name]; said != got && !*update {
+			t.Errorf("%s: %s; %s says %q", name, got, goldenRuns, said)
 		}
 	})
 	switch {

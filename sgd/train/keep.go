@@ -8,34 +8,17 @@ import (
 // What is measured is kept over a stop, so that the result of a run that was
 // stopped tells of all of it.
 
-// keptGauge is a gauge in a checkpoint.
-type keptGauge struct {
-	N        uint64
-	Sum      float64
-	Min, Max float64
-	Bins     map[int]uint64
-}
-
-func (g *gauge) keep() keptGauge { return keptGauge{g.n, g.sum, g.min, g.max, g.bins} }
-
-func (k keptGauge) gauge() gauge { return gauge{k.N, k.Sum, k.Min, k.Max, k.Bins} }
-
 // keptMeter is a progressMeter in a checkpoint. Losses, which may be no numbers, are
 // kept as their bits.
 type keptMeter struct {
 	Losses []uint64
 	N      int
 	Before []uint64
-	Age    keptMean
-	Gap    keptMean
+	Age    meanSince
+	Gap    meanSince
 	Step   int
 	At     float64
 	Noise  *noise `json:",omitempty"`
-}
-
-type keptMean struct {
-	N   uint64
-	Sum float64
 }
 
 func (m *progressMeter) keep() keptMeter {
@@ -47,7 +30,7 @@ func (m *progressMeter) keep() keptMeter {
 	if m.noise.Weight > 0 {
 		measured = &m.noise
 	}
-	return keptMeter{losses, m.n, m.before, keptMean{m.age.n, m.age.sum}, keptMean{m.gap.n, m.gap.sum}, m.step, m.at, measured}
+	return keptMeter{losses, m.n, m.before, m.age, m.gap, m.step, m.at, measured}
 }
 
 func (k keptMeter) meter() progressMeter {
@@ -59,12 +42,12 @@ func (k keptMeter) meter() progressMeter {
 	if k.Noise != nil {
 		measured = *k.Noise
 	}
-	return progressMeter{loss, k.N, measured, k.Before, meanSince{k.Age.N, k.Age.Sum}, meanSince{k.Gap.N, k.Gap.Sum}, k.Step, k.At}
+	return progressMeter{loss, k.N, measured, k.Before, k.Age, k.Gap, k.Step, k.At}
 }
 
 // keptMeasures are the measures of a server in a checkpoint.
 type keptMeasures struct {
-	Age, Gap keptGauge
+	Age, Gap gauge
 	SentAt   [][2]keptStamp
 	Born     map[uint64]keptStamp
 	PushedAt []time.Duration
@@ -94,7 +77,7 @@ func (m *progressMeter) keepMeter(k *Keeper) {
 func (s *server) keepMeasures(k *Keeper, anew bool) {
 	m, name := s.meas, key(keyMeasures, s.id)
 	if !k.Loads() {
-		kept := keptMeasures{Age: m.age.keep(), Gap: s.store.gap.keep(), PushedAt: m.pushedAt, Waits: m.waits, Meter: s.prog.keep(), Born: map[uint64]keptStamp{}}
+		kept := keptMeasures{Age: m.age, Gap: s.store.gap, PushedAt: m.pushedAt, Waits: m.waits, Meter: s.prog.keep(), Born: map[uint64]keptStamp{}}
 		for _, s := range m.sentAt {
 			kept.SentAt = append(kept.SentAt, [2]keptStamp{s[0].keep(), s[1].keep()})
 		}
@@ -108,7 +91,7 @@ func (s *server) keepMeasures(k *Keeper, anew bool) {
 	if ok := k.Record(name, &kept); !ok || !anew && (len(kept.SentAt) != len(m.sentAt) || len(kept.PushedAt) != len(m.pushedAt)) {
 		return
 	}
-	m.age, s.store.gap, m.waits, s.prog = kept.Age.gauge(), kept.Gap.gauge(), kept.Waits, kept.Meter.meter()
+	m.age, s.store.gap, m.waits, s.prog = kept.Age, kept.Gap, kept.Waits, kept.Meter.meter()
 	if anew {
 		return
 	}

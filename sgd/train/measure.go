@@ -32,12 +32,12 @@ type Bin struct {
 	N  uint64  `json:"n"`
 }
 
-// gauge gathers a Spread: bins are sixteen to a factor of two.
+// gauge gathers a Spread: bins are sixteen to a factor of two. Checkpoints hold it as JSON.
 type gauge struct {
-	n        uint64
-	sum      float64
-	min, max float64
-	bins     map[int]uint64
+	N        uint64
+	Sum      float64
+	Min, Max float64
+	Bins     map[int]uint64
 }
 
 const binsPerOctave = 16
@@ -46,26 +46,26 @@ func (g *gauge) add(x float64) {
 	if math.IsNaN(x) || math.IsInf(x, 0) { // of parameters that have diverged
 		return
 	}
-	if g.n == 0 {
-		g.min, g.max, g.bins = x, x, map[int]uint64{}
+	if g.N == 0 {
+		g.Min, g.Max, g.Bins = x, x, map[int]uint64{}
 	}
-	g.n++
-	g.sum += x
-	g.min, g.max = min(g.min, x), max(g.max, x)
+	g.N++
+	g.Sum += x
+	g.Min, g.Max = min(g.Min, x), max(g.Max, x)
 	bin := math.MinInt32 // nothing or less
 	if x > 0 {
 		bin = int(math.Ceil(portable.Log2(x) * binsPerOctave))
 	}
-	g.bins[bin]++
+	g.Bins[bin]++
 }
 
 // spread is nil if nothing was measured.
 func (g *gauge) spread() *Spread {
-	if g.n == 0 {
+	if g.N == 0 {
 		return nil
 	}
-	s := &Spread{N: g.n, Mean: g.sum / float64(g.n), Min: g.min, Max: g.max}
-	for bin, n := range g.bins {
+	s := &Spread{N: g.N, Mean: g.Sum / float64(g.N), Min: g.Min, Max: g.Max}
+	for bin, n := range g.Bins {
 		le := 0.0
 		if bin != math.MinInt32 {
 			le = portable.Exp2(float64(bin) / binsPerOctave)
@@ -95,20 +95,20 @@ func MergeSpreads(parts ...*Spread) *Spread {
 		if p == nil {
 			continue
 		}
-		if g.n == 0 {
-			g.min, g.max = p.Min, p.Max
+		if g.N == 0 {
+			g.Min, g.Max = p.Min, p.Max
 		}
-		g.n += p.N
-		g.sum += float64(p.Mean * float64(p.N))
-		g.min, g.max = min(g.min, p.Min), max(g.max, p.Max)
+		g.N += p.N
+		g.Sum += float64(p.Mean * float64(p.N))
+		g.Min, g.Max = min(g.Min, p.Min), max(g.Max, p.Max)
 		for _, b := range p.Bins {
 			bins[b.Le] += b.N
 		}
 	}
-	if g.n == 0 {
+	if g.N == 0 {
 		return nil
 	}
-	s := &Spread{N: g.n, Mean: g.sum / float64(g.n), Min: g.min, Max: g.max}
+	s := &Spread{N: g.N, Mean: g.Sum / float64(g.N), Min: g.Min, Max: g.Max}
 	for le, n := range bins {
 		s.Bins = append(s.Bins, Bin{le, n})
 	}

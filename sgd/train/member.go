@@ -309,7 +309,7 @@ func (m *member) take(v *Job, of Membership, at int, k Keeper) (*Rank, Part, err
 	if m.keeps() {
 		p.Keep(&k)
 	}
-	r.start, r.times.earlier = k.st, r.step
+	r.start, r.earlier = k.st, r.step
 	return r, p, k.Err()
 }
 

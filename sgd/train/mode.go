@@ -6,8 +6,8 @@ import (
 	"maps"
 
 	"github.com/gradlab/gradlab/compress"
+	"github.com/gradlab/gradlab/registry"
 	"github.com/gradlab/gradlab/sgd"
-	"github.com/gradlab/gradlab/sgd/registry"
 )
 
 // Mode is a way to spread the work: which ranks there are and what each does.

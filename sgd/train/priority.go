@@ -123,7 +123,7 @@ func (r *first) round(ctx context.Context, tl timeline, coding time.Duration) (f
 	if err := r.make(ctx, coding); err != nil {
 		return 0, err
 	}
-	r.times.spent.at -= f.stood - stood
+	r.times.uncomputed(f.stood - stood)
 	f.update, f.left = r.present(), len(r.buckets)
 	f.there = append(f.there[:0], make([]bool, len(r.buckets))...)
 	return f.flags, r.Made(ctx)

@@ -17,6 +17,9 @@ type Rank struct {
 	start *State // what was loaded; nil: the run begins from scratch
 	times timer
 
+	reported tells // of how the worker does, to the observer
+	earlier  int   // steps of earlier legs of the run
+
 	// Of ranks that compute.
 	seat  seat
 	step  int     // made
@@ -100,7 +103,7 @@ func (r *Rank) run(ctx context.Context, h comm.Host, p Part) error {
 		if p.Keep(k); k.Err() != nil {
 			return fmt.Errorf("%s: %w", r.job.RankName(r.rank), k.Err())
 		}
-		r.start, r.times.earlier = start, r.step
+		r.start, r.earlier = start, r.step
 	}
 	if err := p.Run(ctx); err != nil {
 		return err

@@ -111,8 +111,8 @@ func (r RankReport) TimedSteps() int {
 func (of *Rank) tellFinal(ctx context.Context, r RankReport) error {
 	t, h := &of.times, of.h
 	spent := t.times()
-	if r.Steps > 0 && t.earlier > 0 {
-		r.Timed = r.Steps - t.earlier
+	if r.Steps > 0 && of.earlier > 0 {
+		r.Timed = r.Steps - of.earlier
 	}
 	r.Time, r.Traffic, r.Seconds = &spent, h.Traffic().Count(), h.Now().Seconds()
 	if e, ok := h.(comm.Strained); ok {
@@ -168,15 +168,15 @@ type progressMeter struct {
 
 // meanSince is the mean of what a gauge has taken since it was last asked.
 type meanSince struct {
-	n   uint64
-	sum float64
+	N   uint64
+	Sum float64
 }
 
 func (m *meanSince) of(g *gauge) (mean float64) {
-	if n := g.n - m.n; n > 0 {
-		mean = (g.sum - m.sum) / float64(n)
+	if n := g.N - m.N; n > 0 {
+		mean = (g.Sum - m.Sum) / float64(n)
 	}
-	m.n, m.sum = g.n, g.sum
+	m.N, m.Sum = g.N, g.Sum
 	return mean
 }
 

@@ -4,8 +4,9 @@ import (
 	"bytes"
 	"context"
 	"encoding/json"
-	"fmt"
+	"maps"
 	"reflect"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -50,21 +51,31 @@ func on(t *testing.T, net func(*train.Job) comm.Net, j *train.Job) (*train.Obser
 
 // trials is every mode with every policy that it takes, and ways to set them up.
 func trials(t *testing.T, visit func(t *testing.T, opts []option)) {
-	ways := map[string][]option{
+	combined(map[string][]option{
 		"plain":   {func(j *train.Job) { j.CheckpointEvery = 7 }},
 		"overlap": {func(j *train.Job) { j.Overlap, j.Bucket, j.Servers = true, 500, 2 }},
 		"cycle":   {func(j *train.Job) { j.Overlap, j.Cycle = true, 50*time.Microsecond }},
 		"prior":   {prior(500)},
-	}
+	}, func(pair, way string, opts []option, refused error) {
+		if refused == nil {
+			t.Run(pair+"/"+way, func(t *testing.T) { visit(t, opts) })
+		}
+	})
+}
+
+// combined visits every mode with every policy in all ways: the pair of both, the name of the
+// way, and why the virtual cluster cannot run the job, if it cannot.
+func combined(ways map[string][]option, visit func(pair, way string, opts []option, refused error)) {
 	for _, mode := range train.Modes.Names() {
 		m, _ := train.Modes.Proto(mode)
 		for _, policy := range staleness.Policies.Names() {
 			p, _ := staleness.Policies.Proto(policy)
-			for name, way := range ways {
-				spec := train.Modes.Spec(m)
+			pair := train.Modes.Spec(m) + "/" + staleness.Policies.Spec(p)
+			for _, way := range slices.Sorted(maps.Keys(ways)) {
 				opts := append([]option{func(j *train.Job) {
 					j.Mode, j.Policy, j.Updates, j.EvalEvery = m, p, 24, 10
-					if _, easgd := m.(replicas.EASGD); easgd {
+					_, easgd := m.(replicas.EASGD)
+					if _, ruled := m.Traits(j).Refuses["optimizer"]; easgd || ruled {
 						optimizer("sgd")(j)
 					}
 					if _, choco := m.(gossip.Choco); choco {
@@ -78,24 +89,27 @@ func trials(t *testing.T, visit func(t *testing.T, opts []option)) {
 					default:
 						graph("ring")(j)
 					}
-				}}, way...)
-				if !possible(opts) {
-					continue
-				}
-				t.Run(fmt.Sprintf("%s/%s/%s", spec, staleness.Policies.Spec(p), name), func(t *testing.T) { visit(t, opts) })
+				}}, ways[way]...)
+				visit(pair, way, opts, refusal(opts))
 			}
 		}
 	}
 }
 
-// possible says whether a job can run on a virtual cluster.
-func possible(opts []option) (ok bool) {
+// refusal is why a job cannot run on a virtual cluster; nil: it can.
+func refusal(opts []option) error {
 	j := unchecked(opts...)
-	if _, shared := j.Mode.(gossip.Hogwild); shared {
-		return false
+	if err := j.Check(); err != nil {
+		return err
 	}
-	return j.Check() == nil
+	if j.Mode.Traits(j).SharedMemory {
+		return train.ErrNotShared
+	}
+	return nil
 }
+
+// possible says whether a job can run on a virtual cluster.
+func possible(opts []option) bool { return refusal(opts) == nil }
 
 // A job that claims to be timeless has the same parameters on two clusters that
 // have nothing in common; of the others some have not, or the claim would be idle.

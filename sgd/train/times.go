@@ -45,8 +45,6 @@ type timer struct {
 	encode, decode atomic.Int64 // so far, by all activities
 	base           reading
 	spent          reading // at: computing. The others only if beside
-	told           tells
-	earlier        int // steps of earlier legs of the run
 }
 
 // reading is what had been spent at an instant.
@@ -101,12 +99,30 @@ func (t *timer) price(d time.Duration) {
 	}
 }
 
+// encoding lets d pass on a virtual clock, for encoding.
+func (t *timer) encoding(ctx context.Context, d time.Duration) error {
+	if d == 0 || !t.h.Virtual() {
+		return nil
+	}
+	t.encode.Add(int64(d))
+	return t.h.Sleep(ctx, d)
+}
+
 // decoding lets d pass on a virtual clock, for decoding.
 func (t *timer) decoding(ctx context.Context, d time.Duration) error {
 	if d == 0 || !t.h.Virtual() {
 		return nil
 	}
 	t.decode.Add(int64(d))
+	return t.h.Sleep(ctx, d)
+}
+
+// taking lets d pass on a virtual clock, in which the main activity decodes.
+func (t *timer) taking(ctx context.Context, d time.Duration) error {
+	if !t.beside || d == 0 || !t.h.Virtual() {
+		return t.decoding(ctx, d)
+	}
+	t.spent.decode += d
 	return t.h.Sleep(ctx, d)
 }
 
@@ -119,6 +135,9 @@ func (t *timer) computed(r reading) {
 	}
 	t.spent.at += max(0, d.at-other)
 }
+
+// uncomputed takes d off the time that was booked as computing.
+func (t *timer) uncomputed(d time.Duration) { t.spent.at -= d }
 
 // taken books a decoding that the main activity began at an instant, of a rank
 // that exchanges beside.

@@ -41,18 +41,18 @@ type tells struct {
 // Doing lets the observer know how the worker does after a step, if that is due.
 func (r *Rank) Doing(ctx context.Context) error {
 	j, t, step := r.job, &r.times, r.step
-	if j.Workers > MaxWorkerStates || t.told.yes && !crossed(j.tellEvery(), t.told.step, step) {
+	if j.Workers > MaxWorkerStates || r.reported.yes && !crossed(j.tellEvery(), r.reported.step, step) {
 		return nil
 	}
 	now := tells{true, step, t.h.Now().Seconds(), t.times()}
-	s := WorkerState{Rank: r.rank, State: StateComputing, Step: step, Staleness: r.stats.stale, Seconds: now.at, Lately: now.time.minus(t.told.time)}
+	s := WorkerState{Rank: r.rank, State: StateComputing, Step: step, Staleness: r.stats.stale, Seconds: now.at, Lately: now.time.minus(r.reported.time)}
 	if s.Lately.Wire+s.Lately.Wait > s.Lately.Compute+s.Lately.Encode+s.Lately.Decode {
 		s.State = StateWaiting
 	}
-	if d := now.at - t.told.at; t.told.yes && d > 0 {
-		s.Rate = float64(step-t.told.step) / d
+	if d := now.at - r.reported.at; r.reported.yes && d > 0 {
+		s.Rate = float64(step-r.reported.step) / d
 	}
-	t.told = now
+	r.reported = now
 	return r.tellJSON(ctx, onWorker, s)
 }
 

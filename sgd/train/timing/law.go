@@ -10,7 +10,7 @@ import (
 
 	"github.com/gradlab/gradlab/internal/portable"
 	"github.com/gradlab/gradlab/internal/rng"
-	"github.com/gradlab/gradlab/sgd/registry"
+	"github.com/gradlab/gradlab/registry"
 )
 
 // Law is how the compute time of a step varies around its mean, on a virtual

@@ -10,7 +10,7 @@ import (
 	"testing"
 	"time"
 
-	"github.com/gradlab/gradlab/sgd/registry"
+	"github.com/gradlab/gradlab/registry"
 )
 
 // shape is the interface of a made-up kind of things.

@@ -3,7 +3,7 @@ package registry_test
 import (
 	"fmt"
 
-	"github.com/gradlab/gradlab/sgd/registry"
+	"github.com/gradlab/gradlab/registry"
 )
 
 // Shape is a kind of parts; Square is one, whose value here holds its defaults.
