@@ -39,8 +39,8 @@ type PeerBytes struct {
 func TrafficOver(below *Traffic) *Traffic { return &Traffic{below: below} }
 
 // Counted is a snapshot of a Traffic. Bytes are billed ones; SentBody is the
-// length of the bodies, those of unbilled kinds too, but without those that a net
-// of processes hands over within one. Wire counts what sockets carried in all
+// length of the bodies, or what they are billed where they are left out, those of
+// unbilled kinds too, but without those that a net of processes hands over within one. Wire counts what sockets carried in all
 // (headers, HTTP/2, control included), Shared what went through memory that
 // processes share (headers included); both are 0 where there is no such thing.
 type Counted struct {
@@ -77,7 +77,7 @@ func (c *Carried) Add(o Carried) {
 }
 
 // Sent and Recv count a frame.
-func (t *Traffic) Sent(f Frame) { t.SentBody(f, len(f.Body)) }
+func (t *Traffic) Sent(f Frame) { t.SentBody(f, max(len(f.Body), f.Billed)) }
 func (t *Traffic) Recv(f Frame) {
 	if k := f.Header.Kind; k < numKinds {
 		t.recvFrames[k].Add(1)

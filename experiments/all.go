@@ -9,6 +9,25 @@ import (
 	"github.com/gradlab/gradlab/experiments/config"
 )
 
+// Trained holds folders of runs, by trajectory: what they have learned is taken over by
+// runs that learn the same on other networks and devices.
+type Trained map[string]string
+
+// Add adds the folder of a run, if others can be priced from it.
+func (t Trained) Add(c config.Config, folder string) {
+	if c.Timeless() && Priceable(folder) {
+		t[c.Trajectory()] = folder
+	}
+}
+
+// From returns the folder that a run can be priced from; "": it must be trained.
+func (t Trained) From(c config.Config) string {
+	if !c.Timeless() {
+		return ""
+	}
+	return t[c.Trajectory()]
+}
+
 // ExecuteAll makes runs one after the other. A run that fails does not keep the
 // others from being made; a stop or a configuration that cannot run does. What a
 // run has learned is taken over by those that learn the same on other networks and
@@ -19,7 +38,7 @@ func ExecuteAll(ctx context.Context, runs []config.Run, opt Options) ([]*Result,
 	var asked atomic.Bool
 	opt.asked = &asked
 	var failed []Failure
-	trained := map[string]string{} // trajectory → folder
+	trained := Trained{}
 	for i, run := range runs {
 		if i > 0 && (asked.Load() || opt.Stopping != nil && opt.Stopping()) { // asked for when the one before had no step left
 			if first == nil {
@@ -27,15 +46,14 @@ func ExecuteAll(ctx context.Context, runs []config.Run, opt Options) ([]*Result,
 			}
 			break
 		}
-		opt.From = ""
-		if !opt.TrainAll && run.Config.Timeless() {
-			opt.From = trained[run.Config.Trajectory()]
+		if opt.From = ""; !opt.TrainAll {
+			opt.From = trained.From(run.Config)
 		}
 		r, err := Execute(ctx, run, opt)
 		if r != nil {
 			out = append(out, r)
-			if err == nil && Priceable(r.Folder) {
-				trained[run.Config.Trajectory()] = r.Folder
+			if err == nil {
+				trained.Add(run.Config, r.Folder)
 			}
 		}
 		if err != nil && first == nil {

@@ -128,10 +128,13 @@ func TestF6ObserverKilledOnTheVirtualCluster(t *testing.T) {
 			at := time.Duration(whole.VirtualSeconds * share * 1e9)
 			r, err := execute(t, t.TempDir(), false, append(keys, "mode="+mode, "faults=kill(observer,at="+at.String()+")")...)
 			var gone *comm.PeerError
-			if !errors.As(err, &gone) {
+			if !errors.As(err, &gone) || !strings.Contains(err.Error(), "cannot go on without observer: ") {
 				t.Errorf("%s, killed at %v: %v, %v", mode, at, r, err)
 			}
 		}
+	}
+	if _, err := execute(t, t.TempDir(), false, append(keys, "mode=reduce", "faults=kill(w2,at=1ms)")...); err == nil || !strings.Contains(err.Error(), "cannot go on without worker 2: ") {
+		t.Errorf("the last worker is killed: %v", err)
 	}
 }
 

@@ -456,7 +456,11 @@ func (e *execution) runNet(ctx context.Context) error {
 		if c.IsElastic() {
 			n.Fixed = append(job.AllFixed(), job.Observer())
 		}
-		return runSim(c, job, n, f, func(n comm.Net) error { return e.attempts(func() error { return run(n) }) })
+		err := runSim(c, job, n, f, func(n comm.Net) error { return e.attempts(func() error { return run(n) }) })
+		if gone := (*comm.PeerError)(nil); errors.As(err, &gone) {
+			err = fmt.Errorf("the run cannot go on without %s: %w", job.RankName(gone.Rank), err)
+		}
+		return err
 	default:
 		return run(n)
 	}

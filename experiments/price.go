@@ -209,7 +209,12 @@ func (o Options) build(c config.Config, at config.Places) (*train.Job, *config.C
 	if err != nil {
 		return nil, nil, nil, err
 	}
-	return j.Hollowed(s.sizes), prices, s, nil
+	j.Weightless, j.Sizes = true, s.sizes
+	j.Prepare()
+	if err := j.Check(); err != nil {
+		return nil, nil, nil, fmt.Errorf("it cannot be priced: %w; --train-all trains it", err)
+	}
+	return j, prices, s, nil
 }
 
 // learned is a sink that adds what the source learned to what a priced run tells

@@ -40,7 +40,8 @@ func contentOf(t *testing.T, folder string) map[string]string {
 	}
 	r.Folder, r.WallSeconds, r.PricedFrom, r.ReportBytes = "", 0, "", 0
 	for i := range ranks {
-		ranks[i].Traffic.SentBody[comm.Report] = 0
+		t := &ranks[i].Traffic
+		t.SentBody[comm.Report], t.SentFrames[comm.Report], t.RecvFrames[comm.Report] = 0, 0, 0
 	}
 	a, _ := json.Marshal(r)
 	b, _ := json.Marshal(ranks)

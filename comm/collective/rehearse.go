@@ -46,7 +46,8 @@ func rehearse(ctx context.Context, h comm.Endpoint, g Group, p *program, hd comm
 	return hd.Flags, nil
 }
 
-// RehearseGather is AllGather of payloads of size bytes with nothing in them.
+// RehearseGather is AllGather of payloads with nothing in them, this rank's of size
+// bytes.
 func RehearseGather(ctx context.Context, h comm.Endpoint, g Group, hd comm.Header, size int) (flags uint16, err error) {
 	hd.Kind = comm.Gradient
 	p := len(g.Ranks)
@@ -56,15 +57,41 @@ func RehearseGather(ctx context.Context, h comm.Endpoint, g Group, hd comm.Heade
 		if err := h.Send(ctx, next, comm.Frame{Header: hd, Billed: size}); err != nil {
 			return hd.Flags, err
 		}
-		in, err := h.Recv(ctx, prev, hd.Tag)
-		if err == nil {
-			err = expect(&in.Header, &hd, in.Billed, size)
-			in.Release()
-		}
-		if err != nil {
+		if size, err = hearNothing(ctx, h, prev, &hd); err != nil {
 			return hd.Flags, fmt.Errorf("all-gather, step %d, move %d: %w", hd.Step, s, err)
 		}
-		hd.Flags |= in.Header.Flags
 	}
 	return hd.Flags, nil
+}
+
+// RehearseAllToAll is AllToAll of payloads with nothing in them, of sizes[i] bytes for
+// rank i of the group.
+func RehearseAllToAll(ctx context.Context, h comm.Endpoint, g Group, hd comm.Header, sizes []int) (flags uint16, err error) {
+	flags, hd.Kind = hd.Flags, comm.Gradient
+	p := len(g.Ranks)
+	for s := 1; s < p; s++ {
+		to, from := (g.Me+s)%p, (g.Me+p-s)%p
+		own := hd
+		own.Seq = uint64(s)
+		if err := h.Send(ctx, g.Ranks[to], comm.Frame{Header: own, Billed: sizes[to]}); err != nil {
+			return flags, err
+		}
+		if _, err := hearNothing(ctx, h, g.Ranks[from], &own); err != nil {
+			return flags, fmt.Errorf("all-to-all, step %d, round %d: %w", hd.Step, s, err)
+		}
+		flags |= own.Flags
+	}
+	return flags, nil
+}
+
+// hearNothing receives a frame with nothing in it, adds its flags to those of hd, and
+// returns for how many bytes it stands.
+func hearNothing(ctx context.Context, h comm.Endpoint, from int, hd *comm.Header) (billed int, err error) {
+	in, err := h.Recv(ctx, from, hd.Tag)
+	if err != nil {
+		return 0, err
+	}
+	defer in.Release()
+	hd.Flags |= in.Header.Flags
+	return in.Billed, expect(&in.Header, hd, 0, -1)
 }

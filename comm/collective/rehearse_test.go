@@ -47,7 +47,6 @@ func TestRehearsalTakesAsLong(t *testing.T) {
 								err = fmt.Errorf("flags %d on rank %d", flags, g.Me)
 							}
 							c := h.Traffic().Count()
-							c.SentBody = [comm.NumKinds]uint64{} // of which there is none
 							sent[i].Add(c)
 							return err
 						}
@@ -66,33 +65,62 @@ func TestRehearsalTakesAsLong(t *testing.T) {
 	})
 }
 
-func TestRehearsalOfAGatherTakesAsLong(t *testing.T) {
+// So do those of payloads that differ in length.
+func TestRehearsalOfPayloadsTakesAsLong(t *testing.T) {
 	t.Parallel()
-	const p, size = 5, 1234
-	var took [2]time.Duration
-	for i := range took {
-		ps := make([]comm.Program, p)
-		g := collective.Group{Ranks: []int{0, 1, 2, 3, 4}}
-		for r := range ps {
-			ps[r] = func(ctx context.Context, h comm.Host) error {
-				g := g
-				g.Me = h.Rank()
-				if i == 1 {
-					_, err := collective.RehearseGather(ctx, h, g, comm.Header{Tag: 4}, size)
-					return err
-				}
-				_, _, release, err := collective.AllGather(ctx, h, g, comm.Header{Tag: 4}, comm.NewBuffer(size))
+	const p = 5
+	size := func(from, to int) int { return 1000*from + 10*to }
+	for name, both := range map[string][2]func(context.Context, comm.Host, collective.Group) error{
+		"gather": {
+			func(ctx context.Context, h comm.Host, g collective.Group) error {
+				_, _, release, err := collective.AllGather(ctx, h, g, comm.Header{Tag: 4}, comm.NewBuffer(size(g.Me, 0)))
 				release()
 				return err
+			},
+			func(ctx context.Context, h comm.Host, g collective.Group) error {
+				_, err := collective.RehearseGather(ctx, h, g, comm.Header{Tag: 4}, size(g.Me, 0))
+				return err
+			},
+		},
+		"all-to-all": {
+			func(ctx context.Context, h comm.Host, g collective.Group) error {
+				var out []*comm.Buffer
+				for to := range p {
+					out = append(out, comm.NewBuffer(size(g.Me, to)))
+				}
+				_, _, release, err := collective.AllToAll(ctx, h, g, comm.Header{Tag: 4}, out)
+				release()
+				return err
+			},
+			func(ctx context.Context, h comm.Host, g collective.Group) error {
+				var out []int
+				for to := range p {
+					out = append(out, size(g.Me, to))
+				}
+				_, err := collective.RehearseAllToAll(ctx, h, g, comm.Header{Tag: 4}, out)
+				return err
+			},
+		},
+	} {
+		var took [2]time.Duration
+		var sent [2]comm.Counted
+		for i, run := range both {
+			ps := make([]comm.Program, p)
+			for r := range ps {
+				ps[r] = func(ctx context.Context, h comm.Host) error {
+					err := run(ctx, h, collective.Group{Ranks: []int{0, 1, 2, 3, 4}, Me: h.Rank()})
+					sent[i].Add(h.Traffic().Count())
+					return err
+				}
 			}
+			net := &sim.Net{Network: &sim.Fair{Bandwidth: 1e9, Latency: 20 * time.Microsecond}}
+			if err := net.Run(context.Background(), ps); err != nil {
+				t.Fatal(err)
+			}
+			took[i] = net.Now()
 		}
-		net := &sim.Net{Network: &sim.Fair{Bandwidth: 1e9, Latency: 20 * time.Microsecond}}
-		if err := net.Run(context.Background(), ps); err != nil {
-			t.Fatal(err)
+		if took[0] != took[1] || sent[0] != sent[1] {
+			t.Errorf("%s: %v and %+v, the rehearsal %v and %+v", name, took[0], sent[0], took[1], sent[1])
 		}
-		took[i] = net.Now()
-	}
-	if took[0] != took[1] {
-		t.Errorf("%v, the rehearsal %v", took[0], took[1])
 	}
 }

@@ -2,15 +2,8 @@ package grpcnet
 
 import (
 	"context"
-	"crypto/ecdsa"
-	"crypto/elliptic"
-	"crypto/rand"
 	"crypto/tls"
-	"crypto/x509"
-	"crypto/x509/pkix"
 	"fmt"
-	"math/big"
-	"net"
 	"testing"
 	"time"
 
@@ -21,33 +14,7 @@ import (
 // both directions.
 func authority(t *testing.T) *tls.Config {
 	t.Helper()
-	make := func(tmpl, parent *x509.Certificate, signer *ecdsa.PrivateKey) (*x509.Certificate, *ecdsa.PrivateKey) {
-		key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
-		if err != nil {
-			t.Fatal(err)
-		}
-		if signer == nil {
-			parent, signer = tmpl, key
-		}
-		tmpl.NotBefore, tmpl.NotAfter = time.Now().Add(-time.Hour), time.Now().Add(time.Hour)
-		der, err := x509.CreateCertificate(rand.Reader, tmpl, parent, &key.PublicKey, signer)
-		if err != nil {
-			t.Fatal(err)
-		}
-		c, err := x509.ParseCertificate(der)
-		if err != nil {
-			t.Fatal(err)
-		}
-		return c, key
-	}
-	ca, caKey := make(&x509.Certificate{SerialNumber: big.NewInt(1), Subject: pkix.Name{CommonName: "run"},
-		IsCA: true, BasicConstraintsValid: true, KeyUsage: x509.KeyUsageCertSign}, nil, nil)
-	leaf, key := make(&x509.Certificate{SerialNumber: big.NewInt(2), IPAddresses: []net.IP{net.IPv4(127, 0, 0, 1)},
-		KeyUsage: x509.KeyUsageDigitalSignature, ExtKeyUsage: []x509.ExtKeyUsage{x509.ExtKeyUsageServerAuth, x509.ExtKeyUsageClientAuth}}, ca, caKey)
-	pool := x509.NewCertPool()
-	pool.AddCert(ca)
-	return &tls.Config{RootCAs: pool, ClientCAs: pool,
-		Certificates: []tls.Certificate{{Certificate: [][]byte{leaf.Raw}, PrivateKey: key}}}
+	return newAuthority(t).issue(t, leaf{"127.0.0.1", time.Now().Add(time.Hour), bothEnds, nil})
 }
 
 func swap(ctx context.Context, h comm.Host) error {

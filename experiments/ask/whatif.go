@@ -18,7 +18,6 @@ import (
 	"github.com/gradlab/gradlab/experiments/progress"
 	"github.com/gradlab/gradlab/internal/regular"
 	"github.com/gradlab/gradlab/sgd"
-	"github.com/gradlab/gradlab/sgd/profile"
 	"github.com/gradlab/gradlab/sgd/train"
 )
 
@@ -152,7 +151,7 @@ func Lies(ctx context.Context, folder string, at config.Places, draws int) (*Int
 	if err != nil || of.own.Net != "sim" || was.VirtualSeconds == 0 || was.Steps == 0 {
 		return nil, nil, err
 	}
-	of.hollow = true
+	of.idle = true
 	side, err := of.as(ctx, of.own, was.Steps)
 	if errors.Is(err, errComputed) {
 		return nil, nil, nil
@@ -209,7 +208,7 @@ type shadowed struct {
 	open    func() (sgd.Dataset, error) // the data themselves
 	at      config.Places
 	sizes   *train.Sizes // nil: the run noted none
-	hollow  bool         // replay nothing that computes gradients: errComputed
+	idle    bool         // replay nothing that computes gradients: errComputed
 }
 
 // as replays a configuration for its times and bytes alone, over so many updates,
@@ -229,16 +228,16 @@ func (s *shadowed) as(ctx context.Context, c config.Config, updates int) (side W
 		side.Replayed = min(updates, mostReplayed)
 	}
 	job.Updates = side.Replayed
-	full := *job
-	job.Weightless, job.Model = true, shell(job.Model, s.outline.Train.Shape())
+	job.Weightless = true
 	job.Prepare()
-	side.Weightless = job.Check() == nil
+	if side.Weightless = job.Check() == nil; !side.Weightless && noted {
+		job.Sizes = s.sizes
+		job.Prepare()
+		side.Noted = job.Check() == nil
+	}
 	switch {
-	case side.Weightless:
-	case noted:
-		side.Noted = true
-		job = full.Hollowed(s.sizes)
-	case s.hollow:
+	case side.Weightless, side.Noted:
+	case s.idle:
 		return side, errComputed
 	default:
 		ds, err := s.open()
@@ -295,35 +294,6 @@ func (s *shadowed) within(ctx context.Context, c config.Config, side *WhatIfSide
 		side.Interval, side.drawn = interval(out[0], spread), out[0]
 	}
 	return err
-}
-
-// shell is a model's layout and operations without its arithmetic.
-func shell(m sgd.Model, input sgd.Shape) sgd.Model {
-	p := &profile.Profile{Name: "shell", Input: input, Layout: m.Layout()}
-	for _, flops := range m.SpanFLOPs() {
-		p.MACs = append(p.MACs, flops/2)
-	}
-	if r, ok := m.(sgd.Resizable); ok {
-		return resizableShell{p.Model(), r, input}
-	}
-	return p.Model()
-}
-
-// resizableShell is that of a model of several sides.
-type resizableShell struct {
-	sgd.Model
-	of    sgd.Resizable
-	input sgd.Shape
-}
-
-// At implements sgd.Resizable.
-func (s resizableShell) At(side int) (sgd.Model, error) {
-	at, err := s.of.At(side)
-	if err != nil {
-		return nil, err
-	}
-	s.input.H, s.input.W = side, side
-	return shell(at, s.input), nil
 }
 
 // note says what stands behind numbers of more updates than were replayed.

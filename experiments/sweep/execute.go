@@ -93,9 +93,20 @@ func (p Plan) Execute(ctx context.Context) []Outcome {
 	if atOnce <= 0 {
 		atOnce = p.Cores
 	}
+	trained := experiments.Trained{}
 	for _, jobs := range [][]int{together, priced} {
+		for _, i := range jobs {
+			if j := &out[i].Job; p.Costs[i].Priced && j.From == "" { // trained after all, if that failed
+				j.From = trained.From(j.Config)
+			}
+		}
 		slices.SortStableFunc(jobs, func(a, b int) int { return cmp.Compare(p.Costs[b].Seconds, p.Costs[a].Seconds) })
 		p.phase(ctx, out, jobs, slots(p.Cores, max(1, min(atOnce, len(jobs)))), view)
+		for _, i := range jobs {
+			if o := out[i]; o.Err == nil && o.Result != nil {
+				trained.Add(o.Job.Config, o.Result.Folder)
+			}
+		}
 	}
 	p.phase(ctx, out, alone, []int{p.Cores}, view)
 	return out
@@ -121,7 +132,6 @@ func (p Plan) phase(ctx context.Context, out []Outcome, jobs, slots []int, view 
 		go func() {
 			defer wg.Done()
 			for i := range next {
-				out[i].Job.From = p.source(i, out)
 				p.one(ctx, &out[i], p.Costs[i], cores, view)
 			}
 		}()

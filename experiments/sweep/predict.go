@@ -56,7 +56,7 @@ func Predict(jobs []Job, past []*store.Run, at config.Places, progress func(data
 		}
 		n := float64(j.Updates)
 		add := func(c Cost) {
-			c.replay = min(c.Seconds, begin+n*float64(j.Workers)*frames+c.Bytes/copied)
+			c.replay = min(c.Seconds, begin+n*float64(j.Workers)*frames)
 			out = append(out, c)
 		}
 		if e, ok := updates[shape(jobs[len(out)].Config)]; ok {
@@ -82,9 +82,6 @@ const begin = 0.1
 // frames is what the frames of one worker's step take where nothing is in them,
 // in seconds.
 const frames = 1e-3
-
-// copied is how many bytes of empty payloads a core moves a second.
-const copied = 1e9
 
 // perUpdate is what an update took.
 type perUpdate struct{ seconds, bytes float64 }

@@ -38,9 +38,6 @@ type Job struct {
 	ID string // hash of the configuration
 	// From is the folder of the run that this one is priced from; "": it is trained.
 	From string
-
-	from  string // there before the sweep: see Share
-	after int    // the job of the plan that is trained for this one; −1: none
 }
 
 // Jobs multiplies the space out, in the order of its dimensions. What resolves

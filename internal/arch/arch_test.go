@@ -45,7 +45,7 @@ compress/hook/clib      : compress compress/hook
 sgd                     : internal/f32 registry internal/portable
 sgd/lbfgs               : internal/f32
 sgd/sgdtest             : sgd internal/rng
-sgd/profile             : sgd registry
+sgd/profile             : sgd sgd/nn registry
 sgd/nn                  : sgd internal/conv internal/f32 internal/par internal/pool internal/rng registry internal/safetensors internal/portable
 sgd/data                : sgd internal/par internal/regular internal/rng registry internal/portable    | github.com/andybalholm/brotli github.com/klauspost/compress golang.org/x/image
 sgd/data/datatest       : sgd sgd/data

@@ -1,35 +1,20 @@
 package profile
 
 // AlexNet is AlexNet at 227×227 in one tower (Krizhevsky 2014).
-type AlexNet struct {
-	Classes int `doc:"outputs of the classifier"`
-}
+type AlexNet struct{ Classifier }
 
 // VGG16 is VGG-16 at 224×224 (Simonyan and Zisserman 2014).
-type VGG16 struct {
-	Classes int `doc:"outputs of the classifier"`
-}
+type VGG16 struct{ Classifier }
 
 // GoogLeNet is GoogLeNet at 224×224 without auxiliary classifiers (Szegedy et
 // al. 2014).
-type GoogLeNet struct {
-	Classes int `doc:"outputs of the classifier"`
-}
+type GoogLeNet struct{ Classifier }
 
 var (
-	_ = Profiles.Add("alexnet", "AlexNet in one tower, 227×227, 61.8 M parameters", AlexNet{Classes: 1001})
-	_ = Profiles.Add("vgg16", "VGG-16, 224×224, 138.4 M parameters", VGG16{Classes: 1001})
-	_ = Profiles.Add("googlenet", "GoogLeNet, 224×224, 7.0 M parameters", GoogLeNet{Classes: 1001})
+	_ = Profiles.Add("alexnet", "AlexNet in one tower, 227×227, 61.8 M parameters", AlexNet{Classifier{1001}})
+	_ = Profiles.Add("vgg16", "VGG-16, 224×224, 138.4 M parameters", VGG16{Classifier{1001}})
+	_ = Profiles.Add("googlenet", "GoogLeNet, 224×224, 7.0 M parameters", GoogLeNet{Classifier{1001}})
 )
-
-// Validate checks the options.
-func (s AlexNet) Validate() error { return checkClasses(s.Classes) }
-
-// Validate checks the options.
-func (s VGG16) Validate() error { return checkClasses(s.Classes) }
-
-// Validate checks the options.
-func (s GoogLeNet) Validate() error { return checkClasses(s.Classes) }
 
 // Profile implements Spec.
 func (s AlexNet) Profile() *Profile {

@@ -5,14 +5,9 @@ import "github.com/gradlab/gradlab/sgd"
 // DenseNet40 is DenseNet-40 of growth 12 at 32×32 as tf_cnn_benchmarks has it, and GRACE
 // measured it: every convolution has a bias, and what joins two blocks leaves 24
 // channels, where Huang et al. 2017 keep all. So it has 0.36 million parameters, not 1.0.
-type DenseNet40 struct {
-	Classes int `doc:"outputs of the classifier"`
-}
+type DenseNet40 struct{ Classifier }
 
-var _ = Profiles.Add("densenet40", "DenseNet-40 of growth 12 as GRACE measured it, 32×32, 0.36 M parameters", DenseNet40{Classes: 11})
-
-// Validate checks the options.
-func (s DenseNet40) Validate() error { return checkClasses(s.Classes) }
+var _ = Profiles.Add("densenet40", "DenseNet-40 of growth 12 as GRACE measured it, 32×32, 0.36 M parameters", DenseNet40{Classifier{11}})
 
 // Profile implements Spec.
 func (s DenseNet40) Profile() *Profile {

@@ -2,25 +2,15 @@ package profile
 
 // Inception3 is Inception-v3 at 299×299 without the auxiliary classifier
 // (Szegedy et al. 2015).
-type Inception3 struct {
-	Classes int `doc:"outputs of the classifier"`
-}
+type Inception3 struct{ Classifier }
 
 // Inception4 is Inception-v4 at 299×299 (Szegedy et al. 2016).
-type Inception4 struct {
-	Classes int `doc:"outputs of the classifier"`
-}
+type Inception4 struct{ Classifier }
 
 var (
-	_ = Profiles.Add("inception3", "Inception-v3, 299×299, 23.8 M parameters", Inception3{Classes: 1001})
-	_ = Profiles.Add("inception4", "Inception-v4, 299×299, 42.6 M parameters", Inception4{Classes: 1001})
+	_ = Profiles.Add("inception3", "Inception-v3, 299×299, 23.8 M parameters", Inception3{Classifier{1001}})
+	_ = Profiles.Add("inception4", "Inception-v4, 299×299, 42.6 M parameters", Inception4{Classifier{1001}})
 )
-
-// Validate checks the options.
-func (s Inception3) Validate() error { return checkClasses(s.Classes) }
-
-// Validate checks the options.
-func (s Inception4) Validate() error { return checkClasses(s.Classes) }
 
 // Profile implements Spec.
 func (s Inception3) Profile() *Profile { return resizable(299, s.at) }

@@ -3,8 +3,9 @@
 // arithmetic. A virtual cluster needs no more to say how long a step takes and
 // what it sends.
 //
-// A profile is generated from its architecture, a file each, and its count of
-// parameters is checked against what is published. The variants are those of
+// A profile is that of our model where that has the published layers, and else is
+// generated from its architecture, a file each. Its count of parameters is checked
+// against what is published. The variants are those of
 // the TensorFlow benchmarks of 2017 (tf_cnn_benchmarks), 1001 classes, which
 // most published scaling tables used: convolutions without bias, behind which a
 // batch norm has a shift (Inception) or a scale and a shift (ResNet); or with a
@@ -209,9 +210,15 @@ func (b *builder) end(classes int) *Profile {
 	return b.p
 }
 
-func checkClasses(n int) error {
-	if n < 1 {
-		return fmt.Errorf("option %q is %d; want at least 1", "classes", n)
+// Classifier is what networks that tell classes apart are set up by.
+type Classifier struct {
+	Classes int `doc:"outputs of the classifier"`
+}
+
+// Validate checks the options.
+func (c Classifier) Validate() error {
+	if c.Classes < 1 {
+		return fmt.Errorf("option %q is %d; want at least 1", "classes", c.Classes)
 	}
 	return nil
 }

@@ -80,10 +80,6 @@ func TestProfilesAreTheModels(t *testing.T) {
 		model string
 		in    sgd.Shape
 	}{
-		"mnistcnn":          {"mnistcnn", sgd.Shape{C: 1, H: 28, W: 28}},
-		"lenet":             {"lenet5", sgd.Shape{C: 1, H: 28, W: 28}},
-		"cifar10_full":      {"cifar10_full", sgd.Shape{C: 3, H: 32, W: 32}},
-		"resnet18_cifar":    {"resnet18(stem=cifar)", sgd.Shape{C: 3, H: 32, W: 32}},
 		"vgg16(classes=10)": {"vgg16", sgd.Shape{C: 3, H: 224, W: 224}},
 	} {
 		p := Profiles.MustParse(name).Profile()

@@ -2,55 +2,25 @@ package profile
 
 // ResNet50 is ResNet-50 at 224×224, version 1: blocks are halved by the first
 // 1×1 convolution (He et al. 2015).
-type ResNet50 struct {
-	Classes int `doc:"outputs of the classifier"`
-}
+type ResNet50 struct{ Classifier }
 
 // ResNet101 is ResNet-101 at 224×224, version 1, as ResNet50 (He et al. 2015).
-type ResNet101 struct {
-	Classes int `doc:"outputs of the classifier"`
-}
+type ResNet101 struct{ Classifier }
 
 // ResNet152 is ResNet-152 at 224×224, version 1, as ResNet50 (He et al. 2015).
-type ResNet152 struct {
-	Classes int `doc:"outputs of the classifier"`
-}
+type ResNet152 struct{ Classifier }
 
 // ResNet20 is the CIFAR ResNet with pre-activation at 32×32 (He et al. 2016),
 // shortcuts padded with zeros. What stands before a block is normalised without
 // a scale, as in the benchmarks, and there is a class more than CIFAR-10 has.
-type ResNet20 struct {
-	Classes int `doc:"outputs of the classifier"`
-}
-
-// ResNet18CIFAR is ResNet-18 at 32×32 behind a 3×3 convolution with stride 1, the
-// network of PowerSGD's figures (Vogels et al. 2019): model resnet18(stem=cifar).
-type ResNet18CIFAR struct {
-	Classes int `doc:"outputs of the classifier"`
-}
+type ResNet20 struct{ Classifier }
 
 var (
-	_ = Profiles.Add("resnet18_cifar", "ResNet-18 with CIFAR's stem, 32×32, 11.2 M parameters", ResNet18CIFAR{Classes: 10})
-	_ = Profiles.Add("resnet20", "CIFAR ResNet-20 v2, 32×32, 0.27 M parameters", ResNet20{Classes: 11})
-	_ = Profiles.Add("resnet50", "ResNet-50, 224×224, 25.6 M parameters", ResNet50{Classes: 1001})
-	_ = Profiles.Add("resnet101", "ResNet-101, 224×224, 44.6 M parameters", ResNet101{Classes: 1001})
-	_ = Profiles.Add("resnet152", "ResNet-152, 224×224, 60.2 M parameters", ResNet152{Classes: 1001})
+	_ = Profiles.Add("resnet20", "CIFAR ResNet-20 v2, 32×32, 0.27 M parameters", ResNet20{Classifier{11}})
+	_ = Profiles.Add("resnet50", "ResNet-50, 224×224, 25.6 M parameters", ResNet50{Classifier{1001}})
+	_ = Profiles.Add("resnet101", "ResNet-101, 224×224, 44.6 M parameters", ResNet101{Classifier{1001}})
+	_ = Profiles.Add("resnet152", "ResNet-152, 224×224, 60.2 M parameters", ResNet152{Classifier{1001}})
 )
-
-// Validate checks the options.
-func (s ResNet20) Validate() error { return checkClasses(s.Classes) }
-
-// Validate checks the options.
-func (s ResNet18CIFAR) Validate() error { return checkClasses(s.Classes) }
-
-// Validate checks the options.
-func (s ResNet50) Validate() error { return checkClasses(s.Classes) }
-
-// Validate checks the options.
-func (s ResNet101) Validate() error { return checkClasses(s.Classes) }
-
-// Validate checks the options.
-func (s ResNet152) Validate() error { return checkClasses(s.Classes) }
 
 // Profile implements Spec.
 func (s ResNet20) Profile() *Profile { return resizable(32, s.at) }
@@ -70,28 +40,6 @@ func (s ResNet20) at(side int) *Profile {
 		b.norm = scaleShift
 	}
 	b.shift()
-	return b.end(s.Classes)
-}
-
-// Profile implements Spec.
-func (s ResNet18CIFAR) Profile() *Profile { return resizable(32, s.at) }
-
-func (s ResNet18CIFAR) at(side int) *Profile {
-	b := begin("resnet18_cifar", side, scaleShift)
-	b.same(64, 3, 3)
-	for i := range 8 {
-		width, stride := 64<<(i/2), 1
-		if i > 0 && i%2 == 0 {
-			stride = 2
-		}
-		in := b.x
-		b.conv(width, 3, 3, stride, same)
-		b.same(width, 3, 3)
-		if stride != 1 { // the shortcut
-			b.x = in
-			b.conv(width, 1, 1, stride, same)
-		}
-	}
 	return b.end(s.Classes)
 }
 

@@ -4,6 +4,7 @@ import (
 	"encoding/binary"
 	"fmt"
 	"math"
+	"math/bits"
 	"slices"
 
 	"github.com/gradlab/gradlab/comm"
@@ -187,48 +188,57 @@ type packer struct {
 	notes  []*series           // where the lengths of the latter are noted; nil: nowhere
 	wide   []int               // bytes of the last payload's length
 	last   float64             // bytes a value of the last payload, or what one may have
-	empty  bool                // payloads have their exact size and nothing in them
+	empty  bool                // payloads have their size and nothing in them
+	noted  []cursor            // of empty payloads: the sizes that depend on data; nil: none does
 	tariff *tariff             // nil: what it does is billed nothing, or by others
 }
 
 // newPacker makes the codecs of a block's pieces. b.Rank is −1 where one only
-// decodes.
+// decodes. A job without weights has none: its packer knows the size of every payload.
 func (j *Job) newPacker(s *shard, f compress.Family, b compress.Block) (*packer, error) {
-	p := &packer{shard: s, raw: compress.Plain(f)}
+	p := &packer{shard: s, raw: compress.Plain(f), empty: j.Weightless}
 	bound, values := 0.0, 0.0
-	for _, pc := range s.pieces {
+	for i, pc := range s.pieces {
 		fam := f
 		if pc.raw {
 			fam = compress.Raw{}
 		}
 		blk := pc.block
 		blk.Rank, blk.World, blk.Peer, blk.Dir, blk.Seed = b.Rank, b.World, b.Peer, b.Dir, b.Seed
-		c, err := fam.New(blk)
-		if err != nil {
-			return nil, fmt.Errorf("codec %s on %s: %w", compress.Families.Spec(fam), blk.Name, err)
-		}
-		var r compress.Receiver
-		if b.Rank < 0 && !j.Hollow {
-			if r, err = compress.NewReceiver(fam, blk); err != nil {
-				return nil, fmt.Errorf("codec %s on %s: %w", compress.Families.Spec(fam), blk.Name, err)
-			}
-		}
-		p.recv = append(p.recv, r)
 		size := -1
 		claims, _ := compress.ClaimsOf(fam, blk)
 		if claims.Exact {
 			size = claims.Size
 		}
-		p.raw = p.raw && claims.Plain()
-		bound, values = bound+float64(claims.Size), values+float64(blk.Len())
+		p.size, p.raw = append(p.size, size), p.raw && claims.Plain()
 		var note *series
 		if size < 0 && b.Rank >= 0 {
 			note = j.Sizes.of(fmt.Sprintf("%d>%d/%d/%s", blk.Rank, blk.Peer, blk.Dir, blk.Name))
 		}
-		if j.Hollow {
-			c, note = &hollowCodec{size, cursor{s: note}}, nil
+		if j.Weightless {
+			if size < 0 && j.Sizes == nil {
+				return nil, fmt.Errorf("codec %s: %w", compress.Spec(f), errInexact)
+			}
+			if note != nil {
+				if p.noted == nil {
+					p.noted = make([]cursor, len(s.pieces))
+				}
+				p.noted[i].s = note
+			}
+			continue
 		}
-		p.codecs, p.size, p.notes = append(p.codecs, c), append(p.size, size), append(p.notes, note)
+		c, err := fam.New(blk)
+		if err != nil {
+			return nil, fmt.Errorf("codec %s on %s: %w", compress.Families.Spec(fam), blk.Name, err)
+		}
+		var r compress.Receiver
+		if b.Rank < 0 {
+			if r, err = compress.NewReceiver(fam, blk); err != nil {
+				return nil, fmt.Errorf("codec %s on %s: %w", compress.Families.Spec(fam), blk.Name, err)
+			}
+		}
+		p.codecs, p.recv, p.notes = append(p.codecs, c), append(p.recv, r), append(p.notes, note)
+		bound, values = bound+float64(claims.Size), values+float64(blk.Len())
 		p.wide = append(p.wide, len(binary.AppendUvarint(nil, uint64(claims.Size))))
 	}
 	p.last = min(4, bound/max(1, values))
@@ -237,42 +247,11 @@ func (j *Job) newPacker(s *shard, f compress.Family, b compress.Block) (*packer,
 
 // packer makes the packer of a shard for this job.
 func (j *Job) packer(s *shard, f compress.Family, b compress.Block) (*packer, error) {
-	make := j.newPacker
-	if j.Weightless {
-		make = newSizer
-	}
-	p, err := make(s, f, b)
+	p, err := j.newPacker(s, f, b)
 	if err == nil {
 		p.tariff = j.tariff(s, b.Dir == compress.Down, b.Dir == compress.Down && b.Rank >= 0)
 	}
 	return p, err
-}
-
-// newSizer makes a packer that knows the size of every payload and makes none.
-func newSizer(s *shard, f compress.Family, b compress.Block) (*packer, error) {
-	p := &packer{shard: s, raw: compress.Plain(f), empty: true}
-	for _, pc := range s.pieces {
-		n, err := payloadSize(f, pc, b)
-		if err != nil {
-			return nil, err
-		}
-		p.size = append(p.size, n)
-	}
-	return p, nil
-}
-
-// payloadSize is the exact size of the payload of a piece.
-func payloadSize(f compress.Family, pc piece, b compress.Block) (int, error) {
-	if pc.raw {
-		return 4 * pc.len, nil
-	}
-	blk := pc.block
-	blk.Rank, blk.World, blk.Peer, blk.Dir, blk.Seed = max(b.Rank, 0), b.World, b.Peer, b.Dir, b.Seed
-	c, ok := compress.ClaimsOf(f, blk)
-	if !ok || !c.Exact {
-		return 0, fmt.Errorf("codec %s: the size of its payloads depends on the data, so a run without weights cannot know it; take one of fixed size, such as topk(index=raw32)", compress.Spec(f))
-	}
-	return c.Size, nil
 }
 
 // at is where a piece lies in a vector: the flat one or the shard's packed one.
@@ -298,7 +277,8 @@ func (pt part) stretch(flat bool) (lo int, ok bool) {
 // written to until the frame is released.
 func (p *packer) frame(hd comm.Header, pt part, v Vector, flat bool, s compress.Step) (comm.Frame, error) {
 	if p.empty {
-		return comm.Frame{Header: hd, Billed: p.bytes(pt)}, nil
+		n, err := p.bytes(pt)
+		return comm.Frame{Header: hd, Billed: n}, err
 	}
 	if lo, ok := pt.stretch(flat); ok && p.raw {
 		if f, ok := v.frame(hd, lo, pt.size); ok {
@@ -322,13 +302,23 @@ func (p *packer) push(hd comm.Header, pt part, v Vector, s compress.Step) (comm.
 	return p.frame(hd, pt, v, true, s)
 }
 
-// bytes is the exact size of a part's payload.
-func (p *packer) bytes(pt part) (n int) {
-	for _, size := range p.size[pt.lo:pt.hi] {
+// bytes is the size of the next payload of a part that is empty.
+func (p *packer) bytes(pt part) (n int, err error) {
+	for i := pt.lo; i < pt.hi; i++ {
+		size := p.size[i]
+		if size < 0 {
+			if size, err = p.noted[i].next(); err != nil {
+				return n, err
+			}
+			size += lengthOf(size)
+		}
 		n += size
 	}
-	return n
+	return n, nil
 }
+
+// lengthOf is how many bytes the length n takes in front of a payload.
+func lengthOf(n int) int { return (bits.Len(uint(n)|1) + 6) / 7 }
 
 // encode makes the payload of a part's pieces of v in a buffer of its own.
 func (p *packer) encode(pt part, v []float32, flat bool, s compress.Step) (*comm.Buffer, error) {

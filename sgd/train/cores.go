@@ -16,7 +16,7 @@ type cores struct {
 	threads int           // of a pass; 0: whatever the others leave idle
 	own     bool          // every worker has memory of its own
 	common  func() (*common, error)
-	asks    func() ([][]ask, error) // of a run without weights
+	asks    func() ([]need, error) // of a run without weights
 	latest  assembly
 	tariffs map[bill]*tariff // guarded by mu
 

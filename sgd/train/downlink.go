@@ -40,7 +40,7 @@ func isCast(f compress.Family) bool { return compress.Casts(f) && compress.Shows
 func feedsBack(f compress.Family) bool { return compress.FeedsBack(f) || compress.ShowsMemory(f) }
 
 func newDownlink(j *Job, id int, sh *shard) (*downlink, error) {
-	d := &downlink{job: j, id: id, shard: sh, absolute: isCast(j.DownCodec), cast: isCast(j.DownCodec),
+	d := &downlink{job: j, id: id, shard: sh, cast: isCast(j.DownCodec),
 		tariff: j.tariff(sh, true, true), billed: make([]bool, len(sh.parts))}
 	var err error
 	if feedsBack(j.DownCodec) {
@@ -49,7 +49,7 @@ func newDownlink(j *Job, id int, sh *shard) (*downlink, error) {
 	if compress.KeepsReceiver(j.DownCodec) {
 		return nil, fmt.Errorf("down_codec %s: what workers hold is estimate enough, differences to it are sent anyway; use the codec inside by itself", compress.Spec(j.DownCodec))
 	}
-	if d.absolute = d.absolute || j.Weightless; d.absolute {
+	if d.absolute = d.cast || j.Weightless && j.Sizes == nil; d.absolute {
 		d.shared, err = j.packer(sh, j.DownCodec, d.block(0))
 		d.cached = make([]*comm.Buffer, len(sh.parts))
 		return d, err
@@ -59,11 +59,16 @@ func newDownlink(j *Job, id int, sh *shard) (*downlink, error) {
 		if err != nil {
 			return nil, err
 		}
-		held := make([]float32, sh.size())
-		sh.gather(held, j.initial())
-		d.packers, d.held = append(d.packers, p), append(d.held, held)
+		d.packers = append(d.packers, p)
+		if !p.empty {
+			held := make([]float32, sh.size())
+			sh.gather(held, j.initial())
+			d.held = append(d.held, held)
+		}
 	}
-	d.diff = make([]float32, sh.size())
+	if !j.Weightless {
+		d.diff = make([]float32, sh.size())
+	}
 	return d, nil
 }
 
@@ -100,9 +105,12 @@ func (d *downlink) frame(hd comm.Header, worker, k int, params Vector, version i
 		}
 		return comm.NewFrame(hd, d.cached[k].Retain()), nil
 	}
+	p := d.packers[worker]
+	if p.empty {
+		return p.frame(hd, pt, params, false, s)
+	}
 	lo, hi := pt.local, pt.local+pt.size
 	f32.AxpyTo(d.diff[lo:hi], params.f[lo:hi], -1, d.held[worker][lo:hi])
-	p := d.packers[worker]
 	b, err := p.encode(pt, d.diff, false, s)
 	if err != nil {
 		return comm.Frame{}, err
@@ -141,8 +149,8 @@ func (u *uplink) take(full []float32, k int, f comm.Frame) error {
 
 // keep keeps what the server knows that workers hold.
 func (d *downlink) keep(k *Keeper) {
-	for w, p := range d.packers {
-		k.Vector(key(keyHeld, d.id, w), d.held[w])
-		p.keep(k, under(keyDown, d.id, w))
+	for w, held := range d.held {
+		k.Vector(key(keyHeld, d.id, w), held)
+		d.packers[w].keep(k, under(keyDown, d.id, w))
 	}
 }

@@ -36,7 +36,7 @@ func (j *Job) checkElastic() error {
 		return errors.New("elastic=on: batch norms of several workers share statistics, and their groups would change; set bn_group=1")
 	case j.NoiseScale:
 		return errors.New("elastic=on: noise_scale compares the gradients of one worker with those of all, who would be fewer; take noise_scale out of observe")
-	case j.Hollow:
+	case j.Weightless && j.Sizes != nil:
 		return errors.New("elastic=on: when workers leave depends on the clock, so that the run cannot be priced from another")
 	}
 	if t.Admits {

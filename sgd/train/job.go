@@ -127,13 +127,14 @@ type Job struct {
 
 	Timing timing.Timing
 	// Weightless runs compute nothing: frames have the exact size of what they
-	// would carry, and nothing in them. Only time and bytes come of it.
+	// would carry, and nothing in them. Only time and bytes come of it. The model is
+	// asked for its layout and operations, and the data for how many samples there are.
 	Weightless bool
-	// Hollow runs have the sizes and the times of others and nothing in them: see
-	// Hollowed. Sizes is where they take them from, and where other runs note the
-	// sizes that depend on their data; nil: nowhere.
-	Hollow bool
-	Sizes  *Sizes
+	// Sizes is where a run with weights notes the sizes of payloads that depend on its
+	// data; nil: nowhere. A weightless run with the Sizes of a run of the same trajectory
+	// (see Timeless) is that run on other networks and devices: it sends what that sent,
+	// is evaluated and rests at marks where that was, and learns nothing.
+	Sizes *Sizes
 
 	Run         uint64      // identity of the run, carried by every frame
 	Incarnation uint32      // of this process's ranks

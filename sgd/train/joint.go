@@ -10,6 +10,7 @@ import (
 
 	"github.com/gradlab/gradlab/comm"
 	"github.com/gradlab/gradlab/comm/collective"
+	"github.com/gradlab/gradlab/sgd"
 )
 
 // Batch norms over several workers. A pass then stops at every batch norm, ahead and
@@ -35,7 +36,7 @@ type joint struct {
 // newJoint is nil where every worker has statistics of its own.
 func newJoint(r *reducer) *joint {
 	n := r.job.normWorkers()
-	if n == 1 || r.job.Weightless {
+	if n == 1 {
 		return nil
 	}
 	j := &joint{reducer: r, asks: make(chan []float64), goOn: make(chan error), ended: make(chan error, 1)}
@@ -55,15 +56,19 @@ func (j *joint) sum(_ int, v []float64) error {
 
 // make makes the gradient and begins its exchange, as reducer.make and pass do.
 func (j *joint) make(ctx context.Context, total, coding time.Duration) error {
-	if j.desk == nil {
+	if j.desk == nil && !j.job.Weightless {
 		j.desk = j.seat.take()
 		j.job.cores.leave()
 		j.desk.sum = j.sum
 	}
 	samples := j.job.draw(j.rank, j.step)
-	stops := j.job.micros(samples) * len(sumsOf(j.job.Model))
+	micros, sums := j.job.micros(samples), sumsOf(j.job.Model)
+	stops := micros * len(sums)
 	began := j.times.read()
 	pass := func() { j.ended <- j.differentiate(ctx, j.desk, j.on, nil, nil) }
+	if j.job.Weightless {
+		pass = func() { j.ended <- j.rehearse(micros, sums) }
+	}
 	var asked []float64
 	var over, started bool
 	var failed error
@@ -100,6 +105,26 @@ func (j *joint) make(ctx context.Context, total, coding time.Duration) error {
 	j.batch = samples.N
 	j.times.price(coding)
 	j.times.computed(began)
+	return nil
+}
+
+// rehearse stops where passes over micro-batches do, with sums of nothing.
+func (j *joint) rehearse(micros int, sums []int) error {
+	for range micros {
+		for i, n := range sums {
+			if err := j.sum(i, make([]float64, n)); err != nil {
+				return err
+			}
+		}
+	}
+	return nil
+}
+
+// sumsOf lists the sums that passes of a model make with others'.
+func sumsOf(m sgd.Model) []int {
+	if joint, ok := m.(sgd.Joint); ok {
+		return joint.Sums()
+	}
 	return nil
 }
 
@@ -154,8 +179,6 @@ func (j *Job) checkNorms() error {
 		return fmt.Errorf("bn_group: batch norms meet in the middle of passes, and in mode %s passes of a step do not go together; use mode=reduce, or bn_group=1", Modes.Spec(j.Mode))
 	case j.Overlap:
 		return errors.New("bn_group: with overlap=true gradients leave in the middle of a pass that waits for the statistics of others; use overlap=false, or bn_group=1")
-	case j.Weightless:
-		return errors.New("bn_group: a run without weights has no statistics; use bn_group=1")
 	case len(sumsOf(j.Model)) == 0:
 		return errors.New("bn_group: the model has no batch norm whose statistics workers could share: none at all, or ghost batches, which are each worker's own; use bn_group=1")
 	}

@@ -5,6 +5,7 @@ import (
 	"fmt"
 
 	"github.com/gradlab/gradlab/comm"
+	"github.com/gradlab/gradlab/comm/collective"
 	"github.com/gradlab/gradlab/compress"
 	"github.com/gradlab/gradlab/internal/f32"
 	"github.com/gradlab/gradlab/sgd"
@@ -66,7 +67,7 @@ func (m LocalSGD) Validate() error {
 // Traits implements Mode: a step of the run is a gradient of every worker, and part of
 // a round is not in proportion.
 func (m LocalSGD) Traits(j *Job) Traits {
-	return Traits{PerUpdate: j.Workers, Timeless: true, Elastic: true, Weightless: m.Inner != "average", Steady: m.H == 1, Codec: TakesAll, Heeds: localHeeds, Refuses: localRefuses}
+	return Traits{PerUpdate: j.Workers, Timeless: true, Elastic: true, Weightless: true, Steady: m.H == 1, Codec: TakesAll, Heeds: localHeeds, Refuses: localRefuses}
 }
 
 var (
@@ -94,6 +95,25 @@ type localWorker struct {
 	round  int         // exchanges made
 	since  int         // step of the last exchange
 	losses float64     // since then
+	sizes  []int       // in a run without weights: of the moments that are averaged
+}
+
+// momentsOf is the key under which ranks share the sizes of moments.
+type momentsOf string
+
+// moments lists the sizes of what is averaged beside pseudo-gradients.
+func (m LocalSGD) moments(j *Job) (sizes []int, err error) {
+	if m.Inner != "average" {
+		return nil, nil
+	}
+	inner, err := newStepper(j.Optimizer, j.Model.Layout(), 1)
+	if err != nil {
+		return nil, fmt.Errorf("optimizer: %w", err)
+	}
+	for _, sl := range inner.slots() {
+		sizes = append(sizes, len(sl.V))
+	}
+	return sizes, nil
 }
 
 func newLocal(of *Rank, m LocalSGD) (*localWorker, error) {
@@ -104,7 +124,8 @@ func newLocal(of *Rank, m LocalSGD) (*localWorker, error) {
 	}
 	l := &localWorker{reducer: r, mode: m}
 	if j.Weightless {
-		return l, nil
+		l.sizes, err = Shared(j, momentsOf(m.Inner), func() ([]int, error) { return m.moments(j) })
+		return l, err
 	}
 	layout := j.Model.Layout()
 	l.x = make([]float32, layout.Size())
@@ -212,11 +233,10 @@ func (l *localWorker) agree(ctx context.Context) (flags uint16, err error) {
 		return flags, err
 	}
 	l.round++
-	if l.job.Weightless {
-		return flags, nil
+	if !l.job.Weightless {
+		l.outer()
+		l.begin()
 	}
-	l.outer()
-	l.begin()
 	return flags, l.moments(ctx)
 }
 
@@ -257,6 +277,14 @@ func (l *localWorker) resets() bool { return l.mode.Inner == "reset" && l.step >
 // moments averages or forgets what the inner optimizer keeps.
 func (l *localWorker) moments(ctx context.Context) error {
 	if l.mode.Inner == "keep" || l.mode.Inner == "reset" && !l.resets() {
+		return nil
+	}
+	for _, n := range l.sizes {
+		if _, err := collective.Rehearse(ctx, l.net, l.group, l.job.Topology, l.header(&l.buckets[0], 0), n, 4); err != nil {
+			return err
+		}
+	}
+	if l.job.Weightless {
 		return nil
 	}
 	for _, sl := range l.inner.slots() {

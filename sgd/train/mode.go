@@ -61,7 +61,7 @@ type Traits struct {
 	UnderWay bool
 
 	// Timeless: bits and sizes are the same whatever anything takes, on every net and
-	// every device. Such a run is trained once and priced elsewhere; see Job.Hollowed.
+	// every device. Such a run is trained once and priced elsewhere; see Job.Sizes.
 	Timeless bool
 	// Outlives: the run goes on without a worker that died.
 	Outlives bool
@@ -154,6 +154,13 @@ func (j *Job) traits() Traits {
 	}
 	return t
 }
+
+// Timeless says whether the parameters, the evaluations and the sizes of all
+// payloads of this job's run depend on nothing that time decides. Such a run needs
+// to be trained only once, and its times on other networks and devices come from a
+// weightless one with its Sizes. A test runs every mode with every policy on two
+// clusters and compares.
+func (j *Job) Timeless() bool { return j.traits().Timeless }
 
 // ErrNotShared ends a run whose workers share memory, where they have none to share.
 var ErrNotShared = errors.New("workers write to memory that they share, and only net=local gives them some; use mode adpsgd or agp between processes and on the virtual cluster")

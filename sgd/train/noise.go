@@ -116,7 +116,7 @@ func (r *reducer) noted(b *bucket) {
 
 // notedAll ends the update's part in the noise scale.
 func (r *reducer) notedAll() {
-	if r.job.NoiseScale && r.rank == 0 {
+	if r.job.NoiseScale && r.rank == 0 && !r.job.Weightless {
 		r.mean.inverse = 1 / float64(r.job.Workers*r.batch)
 		r.prog.noise.add(r.own, r.mean)
 		r.mean = lengths{}

@@ -137,9 +137,11 @@ func (r *Rank) catchUp(ctx context.Context) (ok bool, err error) {
 	return resumeAt(ctx, r.start, r.h, r.rank)
 }
 
-// state is what the rank keeps now.
+// state is what the rank keeps now: nothing in a run without weights.
 func (r *Rank) state(p Part) (*State, error) {
 	k := saving(newState())
-	p.Keep(k)
+	if !r.job.Weightless {
+		p.Keep(k)
+	}
 	return k.st, k.Err()
 }

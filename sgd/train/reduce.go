@@ -83,7 +83,6 @@ type reducer struct {
 	tariff   *tariff             // of the exchanges
 	size     []int               // exact payload length on the gather road, −1 if it varies
 	notes    []*series           // by piece: what an exchange asks for that nobody knows before; nil: nowhere
-	asks     [][]ask             // in a run without weights, by piece
 	group    collective.Group
 
 	buckets []bucket      // in the order the backward pass completes them
@@ -123,12 +122,8 @@ func newReducer(of *Rank, gather bool) (*reducer, error) {
 	r.course, r.joint = r.chosen(), newJoint(r)
 	r.cut()
 	if j.Weightless {
-		r.content = sizes{r}
-		if r.asks, err = j.cores.asks(); err != nil {
+		if r.content, err = newSizes(r); err != nil {
 			return nil, err
-		}
-		for i, asks := range r.asks {
-			r.gathered[i] = asks[0].payload
 		}
 		r.tariff = j.exchangeTariff(r.shard, r.gathered, plain)
 		return r, nil
@@ -167,14 +162,8 @@ func newReducer(of *Rank, gather bool) (*reducer, error) {
 			size = c.Size
 		}
 		var note *series
-		switch steady := known(f, b, road); {
-		case !steady:
+		if !known(f, b, road) {
 			note = j.Sizes.of(fmt.Sprintf("%d/%s", rank, b.Name))
-			if j.Hollow {
-				ex, note = &hollowExchange{size: -1, sizes: cursor{s: note}}, nil
-			}
-		case j.Hollow && road == compress.RoadGather:
-			ex = &hollowExchange{size: size}
 		}
 		r.notes = append(r.notes, note)
 		r.gathered[len(r.ex)] = gather || road == compress.RoadGather

@@ -68,9 +68,6 @@ func (r *reducer) Final(rep *RankReport) {
 
 // passing tells the state of a rank that goes on at once: all are at the same step.
 func (r *Rank) passing(ctx context.Context, p Part) error {
-	if r.job.Weightless { // there is nothing to keep
-		return r.sendState(ctx, nil)
-	}
 	st, err := r.state(p)
 	if err != nil {
 		return err

@@ -469,7 +469,7 @@ func (s *server) checkpoint(ctx context.Context) error {
 		return nil
 	}
 	var st *State // none: the run is over, or there is nothing to go on from
-	if !s.core.Done() && !s.job.Weightless {
+	if !s.core.Done() {
 		var err error
 		if st, err = s.state(s); err != nil {
 			return err

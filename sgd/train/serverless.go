@@ -1,7 +1,6 @@
 package train
 
 import (
-	"errors"
 	"fmt"
 
 	"github.com/gradlab/gradlab/compress"
@@ -10,7 +9,6 @@ import (
 
 // checkServerless refuses what only servers give a meaning, in modes that have
 // none: runs that differ in nothing else would be the same run under two names.
-// An order log is refused where a replay would need what it cannot tell.
 func (j *Job) checkServerless() error {
 	if j.Served() {
 		return nil
@@ -28,8 +26,8 @@ func (j *Job) checkServerless() error {
 	if j.Gap {
 		return fmt.Errorf("observe=gap lets servers measure how far the parameters have moved, and mode %s has no servers; take gap out of observe, or use mode server or downpour", mode)
 	}
-	if j.traits().Conduct == Free && j.LogOrder {
-		return errors.New("observe=order_log keeps the order in which words reach servers, and mode " + mode + ", whose bits depend on which worker comes first, has no servers: it could not be replayed; take order_log out of observe, or use mode server or downpour")
+	if j.LogOrder {
+		return fmt.Errorf("observe=order_log keeps the order in which words reach servers, and mode %s has no servers; take order_log out of observe, or use mode server or downpour", mode)
 	}
 	return nil
 }

@@ -17,8 +17,8 @@ import (
 
 // Sizes holds how long the payloads of a run were, and what its exchanges asked
 // for, wherever a codec does not claim that before: one series of numbers for each
-// codec instance, in the order of its steps. A job notes them (Job.Sizes), and a
-// job without content takes them up again (Job.Hollowed).
+// codec instance, in the order of its steps. A job with weights notes them, and one
+// without takes them up again (Job.Sizes).
 type Sizes struct {
 	mu     sync.Mutex
 	series map[string]*series
@@ -100,6 +100,40 @@ func (c *cursor) next() (int, error) {
 	}
 	c.at++
 	return int(c.s.n[c.at-1]), nil
+}
+
+// op reads what an exchange of so many ranks asks for next, as noteOp wrote it.
+func (c *cursor) op(ranks int) (a ask, err error) {
+	read := func() (n int) {
+		if err == nil {
+			n, err = c.next()
+		}
+		return n
+	}
+	kind := read()
+	switch a.kind = compress.OpKind(kind); a.kind {
+	case compress.OpNone:
+	case compress.OpSum, compress.OpMax:
+		wire := read()
+		if wire >= len(formats) {
+			return a, fmt.Errorf("sizes of payloads are damaged: wire format %d", wire)
+		}
+		a.wire, a.n = compress.Wire(wire), read()
+	case compress.OpGather:
+		a.n = read()
+		a.n += lengthOf(a.n)
+	case compress.OpScatter:
+		if n := read(); err == nil && n != ranks {
+			return a, fmt.Errorf("sizes of payloads are of %d ranks, not %d", n, ranks)
+		}
+		for range ranks {
+			size := read()
+			a.slices = append(a.slices, size+lengthOf(size))
+		}
+	default:
+		return a, fmt.Errorf("sizes of payloads are damaged: operation %d", kind)
+	}
+	return a, err
 }
 
 // sizesMagic begins a file of sizes, before compression.

@@ -112,7 +112,9 @@ func (o *Observer) complete(ctx context.Context, k evalKey, e *evalParts) error 
 	e.eval.BytesDown += gone.down
 	e.eval.Averaged = o.Job.EMA > 0 && !o.Job.Weightless
 	if e.eval.Last = k.last; o.Job.Weightless {
-		o.Final = e.eval
+		if o.Final = e.eval; o.Job.Sizes != nil {
+			o.Sink.Eval(e.eval)
+		}
 		return nil
 	}
 	for r := range e.models {

@@ -49,6 +49,11 @@ func on(t *testing.T, net func(*train.Job) comm.Net, j *train.Job) (*train.Obser
 	return observeOn(t, n, j, nil, s), s
 }
 
+// weightless leaves the content of a job out.
+func weightless(sizes *train.Sizes) option {
+	return func(j *train.Job) { j.Weightless, j.Sizes = true, sizes }
+}
+
 // trials is every mode with every policy that it takes, and ways to set them up.
 func trials(t *testing.T, visit func(t *testing.T, opts []option)) {
 	combined(map[string][]option{
@@ -145,23 +150,25 @@ func TestTimeless(t *testing.T) {
 
 // codecs whose payloads have sizes that depend on the data, or that exchange in
 // ways of their own.
-var hollowCodecs = []string{
+var sizedCodecs = []string{
 	"raw", "bf16", "qsgd(bits=4)", "feedback(topk(keep=0.1))", "threshold", "entropy(qsgd(bits=2))", "dgc(keep=0.1,warmup=1)",
 	"strom(tau=0.01)", "feedback(powersgd(rank=2))", "intsum", "cltk(keep=0.1)", "sketch(keep=0.05,rows=1,width=2)", "scatter(topk(keep=0.1))", "adacomp", "sidco(keep=0.1)",
 }
 
 // billed is reports without what they tell of themselves: frames for the observer
-// hold losses and states as text, of some length or other, and nobody pays for them.
+// hold losses and states as text, of some length or other, and parameters only with
+// weights, and nobody pays for them.
 func billed(all []train.RankReport) []train.RankReport {
 	for i := range all {
-		all[i].Traffic.SentBody[comm.Report] = 0
+		all[i].Gap = nil // a priced run takes over what was measured
+		all[i].Traffic.SentBody[comm.Report], all[i].Traffic.SentFrames[comm.Report] = 0, 0
 	}
 	return all
 }
 
-// A hollow job takes, on another cluster, the times and bytes of the job itself
+// A weightless job with the sizes of another takes, on another cluster, the times and bytes of the job itself
 // there: to the nanosecond and the byte, in every report, at every evaluation.
-func TestHollow(t *testing.T) {
+func TestWeightlessTakesSizes(t *testing.T) {
 	t.Parallel()
 	patience.Virtual(t)
 	compare := func(t *testing.T, opts []option) {
@@ -180,13 +187,9 @@ func TestHollow(t *testing.T) {
 			t.Fatal(err)
 		}
 		want, ws := on(t, halting, job(t, opts...))
-		hollow := job(t, opts...)
-		net := halting(hollow)
-		hollow = hollow.Hollowed(sizes)
-		gs := &journal{}
-		got := observeOn(t, net, hollow, nil, gs)
+		got, gs := on(t, halting, job(t, append(opts, weightless(sizes))...))
 
-		bare := func(e train.Eval) train.Eval { e.Accuracy, e.Loss, e.Spread = 0, 0, 0; return e }
+		bare := func(e train.Eval) train.Eval { e.Accuracy, e.Loss, e.Spread, e.Averaged = 0, 0, 0, false; return e }
 		if !reflect.DeepEqual(bare(got.Final), bare(want.Final)) {
 			t.Errorf("ends as %+v, want %+v", got.Final, want.Final)
 		}
@@ -199,7 +202,8 @@ func TestHollow(t *testing.T) {
 			}
 		}
 		for i := range gs.progress {
-			gs.progress[i].Loss = ws.progress[i].Loss
+			g, w := &gs.progress[i], &ws.progress[i]
+			g.Loss, g.GapMean, g.NoiseScale, g.NoiseTrace, g.NoiseSquare = w.Loss, w.GapMean, w.NoiseScale, w.NoiseTrace, w.NoiseSquare
 			if !reflect.DeepEqual(gs.progress[i], ws.progress[i]) {
 				t.Errorf("report %+v, want %+v", gs.progress[i], ws.progress[i])
 			}
@@ -212,7 +216,7 @@ func TestHollow(t *testing.T) {
 	}
 	trials(t, compare)
 	for _, m := range []string{"server", "rudra(tree=2)", "reduce", "gather", "localsgd(h=3)", "choco(gamma=0.4)", "easgd(tau=2)"} {
-		for _, c := range hollowCodecs {
+		for _, c := range sizedCodecs {
 			opts := []option{mode(m), with(c), graph("ring"), func(j *train.Job) { j.Updates, j.EvalEvery, j.CheckpointEvery = 12, 5, 5 }}
 			if m == "easgd(tau=2)" {
 				opts = append(opts, optimizer("sgd"))
@@ -223,9 +227,16 @@ func TestHollow(t *testing.T) {
 			t.Run(m+"/"+c, func(t *testing.T) { compare(t, opts) })
 		}
 	}
-	t.Run("down", func(t *testing.T) {
-		compare(t, []option{mode("server"), with("topk(keep=0.1)"), down("topk(keep=0.3)"), func(j *train.Job) { j.Servers = 2 }})
-	})
+	for name, opts := range map[string][]option{
+		"down":     {mode("server"), with("topk(keep=0.1)"), down("topk(keep=0.3)"), func(j *train.Job) { j.Servers = 2 }},
+		"moments":  {mode("localsgd(h=3,inner=average)"), with("topk(keep=0.1)"), optimizer("adam")},
+		"gaps":     {mode("server"), func(j *train.Job) { j.Gap = true }},
+		"buffers":  {mode("reduce"), with("intsum"), normal(0), func(j *train.Job) { j.Updates = 6 }},
+		"noise":    {mode("reduce"), prior(500), func(j *train.Job) { j.NoiseScale = true }},
+		"averaged": {mode("reduce"), with("scatter(topk(keep=0.1))"), func(j *train.Job) { j.EMA = 0.9 }},
+	} {
+		t.Run(name, func(t *testing.T) { compare(t, opts) })
+	}
 }
 
 // A record of sizes that is torn or damaged is an error, and so is one that ends
@@ -245,8 +256,8 @@ func TestSizesRefuse(t *testing.T) {
 			t.Fatalf("the first %d of %d bytes are taken", n, file.Len())
 		}
 	}
-	for _, sizes := range []*train.Sizes{nil, {}, j.Sizes} {
-		long := job(t, append(opts, func(j *train.Job) { j.Updates = 11 })...).Hollowed(sizes)
+	for _, sizes := range []*train.Sizes{{}, j.Sizes} {
+		long := job(t, append(opts, func(j *train.Job) { j.Updates = 11 }, weightless(sizes))...)
 		programs, err := long.Programs(&train.Observer{Job: long, Sink: &sink{}})
 		if err != nil {
 			t.Fatal(err)

@@ -1,17 +1,9 @@
 package jobs_test
 
 import (
-	"crypto/ecdsa"
-	"crypto/elliptic"
-	"crypto/rand"
 	"crypto/x509"
-	"crypto/x509/pkix"
-	"encoding/pem"
 	"fmt"
-	"math/big"
 	"net/url"
-	"os"
-	"path/filepath"
 	"strings"
 	"testing"
 	"time"
@@ -24,46 +16,15 @@ import (
 // of a rank. All hold the name gradlab; each names its rank.
 func pems(t *testing.T, ranks int, until time.Time) func(rank int) []string {
 	t.Helper()
-	dir := t.TempDir()
-	write := func(name, kind string, b []byte) string {
-		path := filepath.Join(dir, name)
-		if err := os.WriteFile(path, pem.EncodeToMemory(&pem.Block{Type: kind, Bytes: b}), 0o600); err != nil {
-			t.Fatal(err)
-		}
-		return path
-	}
-	key := func() *ecdsa.PrivateKey {
-		k, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
-		if err != nil {
-			t.Fatal(err)
-		}
-		return k
-	}
-	sign := func(c, by *x509.Certificate, of, k *ecdsa.PrivateKey) []byte {
-		c.NotBefore, c.SerialNumber = time.Now().Add(-time.Hour), big.NewInt(time.Now().UnixNano())
-		der, err := x509.CreateCertificate(rand.Reader, c, by, &of.PublicKey, k)
-		if err != nil {
-			t.Fatal(err)
-		}
-		return der
-	}
-	caKey := key()
-	ca := &x509.Certificate{Subject: pkix.Name{CommonName: "test"}, NotAfter: time.Now().Add(time.Hour), IsCA: true, BasicConstraintsValid: true, KeyUsage: x509.KeyUsageCertSign}
-	caFile := write("ca.pem", "CERTIFICATE", sign(ca, ca, caKey, caKey))
+	a := program.NewAuthority(t)
+	var files [][2]string
 	for r := range ranks {
-		k := key()
-		der := sign(&x509.Certificate{Subject: pkix.Name{CommonName: "rank"}, NotAfter: until, DNSNames: []string{"gradlab"}, URIs: []*url.URL{{Scheme: "gradlab", Opaque: fmt.Sprint("rank/", r)}},
-			KeyUsage: x509.KeyUsageDigitalSignature, ExtKeyUsage: []x509.ExtKeyUsage{x509.ExtKeyUsageServerAuth, x509.ExtKeyUsageClientAuth}}, ca, k, caKey)
-		write(fmt.Sprint("rank", r, ".pem"), "CERTIFICATE", der)
-		private, err := x509.MarshalPKCS8PrivateKey(k)
-		if err != nil {
-			t.Fatal(err)
-		}
-		write(fmt.Sprint("rank", r, ".key"), "PRIVATE KEY", private)
+		cert, key := a.Issue(t, fmt.Sprint("rank", r), &x509.Certificate{NotAfter: until, DNSNames: []string{"gradlab"}, URIs: []*url.URL{{Scheme: "gradlab", Opaque: fmt.Sprint("rank/", r)}},
+			KeyUsage: x509.KeyUsageDigitalSignature, ExtKeyUsage: []x509.ExtKeyUsage{x509.ExtKeyUsageServerAuth, x509.ExtKeyUsageClientAuth}})
+		files = append(files, [2]string{cert, key})
 	}
 	return func(rank int) []string {
-		file := filepath.Join(dir, fmt.Sprint("rank", rank))
-		return []string{"--tls-cert", file + ".pem", "--tls-key", file + ".key", "--tls-ca", caFile, "--tls-name", "gradlab"}
+		return []string{"--tls-cert", files[rank][0], "--tls-key", files[rank][1], "--tls-ca", a.File, "--tls-name", "gradlab"}
 	}
 }
 

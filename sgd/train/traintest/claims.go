@@ -353,9 +353,9 @@ func showsOutlives(m train.Mode) error {
 // showsWeightless: times and bytes without weights are those with them.
 func showsWeightless(m train.Mode) error {
 	var seen [2]*trial
-	for i, hollow := range []bool{false, true} {
-		j, err := fit(m, rounds(12), func(j *train.Job) { j.Weightless, j.EvalEvery = hollow, 0 })
-		if hollow && err != nil {
+	for i, bare := range []bool{false, true} {
+		j, err := fit(m, rounds(12), func(j *train.Job) { j.Weightless, j.EvalEvery = bare, 0 })
+		if bare && err != nil {
 			if seen[0].traits.Weightless {
 				return unkept("Weightless, and refuses it: %v", err)
 			}
