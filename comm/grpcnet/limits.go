@@ -26,7 +26,15 @@ const (
 	maxPending  = 32 // connections that have not proven themselves, plus two a rank
 )
 
+// pings are after how much silence gRPC asks a peer for a sign of life, and how long it waits
+// for one. The watcher of links judges leases, and forgives what this process was away itself;
+// gRPC does not, so it is to find a link dead only long after the watcher would have.
+func (c *Config) pings(least time.Duration) (after, wait time.Duration) {
+	return max(least, 2*c.Lease), max(pingTimeout, 2*c.Lease)
+}
+
 func (c *Config) serverOptions(refused func(net.Addr, error)) []grpc.ServerOption {
+	after, wait := c.pings(serverPing)
 	return []grpc.ServerOption{
 		grpc.Creds(c.guard(refused)),
 		grpc.ForceServerCodecV2(rawCodec{}),
@@ -44,12 +52,13 @@ func (c *Config) serverOptions(refused func(net.Addr, error)) []grpc.ServerOptio
 		grpc.KeepaliveEnforcementPolicy(keepalive.EnforcementPolicy{MinTime: minPing, PermitWithoutStream: true}),
 		grpc.KeepaliveParams(keepalive.ServerParameters{
 			MaxConnectionIdle: c.JoinTimeout,
-			Time:              max(serverPing, c.Lease), Timeout: max(pingTimeout, c.Lease/2),
+			Time:              after, Timeout: wait,
 		}),
 	}
 }
 
 func (c *Config) dialOptions(refused func(net.Addr, error)) []grpc.DialOption {
+	after, wait := c.pings(clientPing)
 	return []grpc.DialOption{
 		grpc.WithTransportCredentials(c.guard(refused)),
 		experimental.WithBufferPool(recvPool),
@@ -61,7 +70,7 @@ func (c *Config) dialOptions(refused func(net.Addr, error)) []grpc.DialOption {
 		grpc.WithStaticStreamWindowSize(window),
 		grpc.WithStaticConnWindowSize(connWindow),
 		grpc.WithKeepaliveParams(keepalive.ClientParameters{
-			Time: max(clientPing, c.Lease), Timeout: max(pingTimeout, c.Lease/2),
+			Time: after, Timeout: wait,
 		}),
 		grpc.WithConnectParams(grpc.ConnectParams{
 			Backoff:           backoff.Config{BaseDelay: 50 * time.Millisecond, Multiplier: 1.6, Jitter: 0.2, MaxDelay: time.Second},
