@@ -130,10 +130,10 @@ func (c Config) elastic(j *train.Job) error {
 func Planned(leaves []train.Departure, joins []train.Joining) (s nemesis.Schedule) {
 	name := func(worker int) string { return nemesis.World{Workers: worker + 1}.Name(worker) }
 	for _, d := range leaves {
-		s = append(s, nemesis.Leave{Rank: name(d.Worker), Before: d.Step, Turn: d.Turn})
+		s = append(s, nemesis.Leave{Plan: nemesis.Plan{Rank: name(d.Worker), Before: d.Step, Turn: d.Turn}})
 	}
 	for _, d := range joins {
-		s = append(s, nemesis.Join{Rank: name(d.Worker), Before: d.Step, Turn: d.Turn})
+		s = append(s, nemesis.Join{Plan: nemesis.Plan{Rank: name(d.Worker), Before: d.Step, Turn: d.Turn}})
 	}
 	return s
 }
