@@ -58,16 +58,9 @@ func (s Schedule) Split() (moves, timed Schedule) {
 // Paper: elastic training as TorchElastic has it (PyTorch 1.9).
 // Tuning: leave(w2,before=40)+join(w2,before=60) is a worker that is away for 20 steps.
 // Cost: an epoch of membership, in which the others agree.
-type Leave struct {
-	Rank   string `spec:",show" doc:"who: w0, w1, …"`
-	Before int    `spec:",show" doc:"the first step without it; of asynchronous runs, the update"`
-	Turn   int    `doc:"moves before one step are made turn by turn, 0, 1, …, each in an epoch of its own"`
-}
+type Leave struct{ Plan }
 
-var _ = Faults.Add("leave", "a worker leaves an elastic run by plan, before a step", Leave{Rank: "w0", Before: 10})
-
-// Validate checks the options.
-func (f Leave) Validate() error { return planned(f.Rank, f.Before, f.Turn) }
+var _ = Faults.Add("leave", "a worker leaves an elastic run by plan, before a step", Leave{Plan{Rank: "w0", Before: 10}})
 
 // Draw implements Fault.
 func (f Leave) Draw(w World) ([]Fault, error) {
@@ -90,16 +83,9 @@ func (f Leave) Move(w World) (Move, error) {
 // Tuning: leave(w2,before=40)+join(w2,before=40,turn=1) begins its codecs and its optimizer
 // anew.
 // Cost: an epoch of membership, and what another worker or the servers send it.
-type Join struct {
-	Rank   string `spec:",show" doc:"who: w0, w1, …"`
-	Before int    `spec:",show" doc:"the first step with it; of asynchronous runs, the update"`
-	Turn   int    `doc:"moves before one step are made turn by turn, 0, 1, …, each in an epoch of its own"`
-}
+type Join struct{ Plan }
 
-var _ = Faults.Add("join", "a worker joins an elastic run by plan, before a step", Join{Rank: "w0", Before: 10})
-
-// Validate checks the options.
-func (f Join) Validate() error { return planned(f.Rank, f.Before, f.Turn) }
+var _ = Faults.Add("join", "a worker joins an elastic run by plan, before a step", Join{Plan{Rank: "w0", Before: 10}})
 
 // Draw implements Fault.
 func (f Join) Draw(w World) ([]Fault, error) {
@@ -113,17 +99,24 @@ func (f Join) Move(w World) (Move, error) {
 	return Move{Worker: r, Before: f.Before, Turn: f.Turn, Joins: true}, err
 }
 
-// planned checks the options of a fault that happens before a step.
-func planned(rank string, before, turn int) error {
-	errs := []error{named(rank)}
-	if errs[0] == nil && !strings.HasPrefix(rank, "w") {
-		errs[0] = fmt.Errorf(`option "rank": want a worker, such as w2, not %q`, rank)
+// Plan is which worker moves, and when.
+type Plan struct {
+	Rank   string `spec:",show" doc:"who: w0, w1, …"`
+	Before int    `spec:",show" doc:"the first step for which it counts; of asynchronous runs, the update"`
+	Turn   int    `doc:"moves before one step are made turn by turn, 0, 1, …, each in an epoch of its own"`
+}
+
+// Validate checks the options.
+func (p Plan) Validate() error {
+	errs := []error{named(p.Rank)}
+	if errs[0] == nil && !strings.HasPrefix(p.Rank, "w") {
+		errs[0] = fmt.Errorf(`option "rank": want a worker, such as w2, not %q`, p.Rank)
 	}
-	if before < 0 {
-		errs = append(errs, fmt.Errorf(`option "before": want a step, 0 or more, not %d`, before))
+	if p.Before < 0 {
+		errs = append(errs, fmt.Errorf(`option "before": want a step, 0 or more, not %d`, p.Before))
 	}
-	if turn < 0 {
-		errs = append(errs, fmt.Errorf(`option "turn": want 0 or more, not %d`, turn))
+	if p.Turn < 0 {
+		errs = append(errs, fmt.Errorf(`option "turn": want 0 or more, not %d`, p.Turn))
 	}
 	return errors.Join(errs...)
 }

@@ -7,11 +7,9 @@ import (
 	"github.com/gradlab/gradlab/registry"
 )
 
-// Averages holds the values of key ema, by name.
-var Averages = registry.New[Averaging]("average")
-
-// Averaging is whether, and how, a run keeps a moving average of its parameters.
-type Averaging interface{ IsAveraged() bool }
+// Averages holds the values of key ema, by name: whether, and how, a run keeps a moving
+// average of its parameters.
+var Averages = registry.New[any]("average")
 
 // Plain runs are evaluated at their parameters, and end with these.
 //
@@ -25,9 +23,6 @@ type Averaging interface{ IsAveraged() bool }
 type Plain struct{}
 
 var _ = Averages.Add("none", "no average is kept", Plain{})
-
-// IsAveraged is false.
-func (Plain) IsAveraged() bool { return false }
 
 // Average is a moving average of the parameters. It is evaluated and kept at the end, and
 // training goes on from the parameters themselves.
@@ -44,9 +39,6 @@ type Average struct {
 }
 
 var _ = Averages.Add("on", "a moving average of the parameters is evaluated and kept", Average{Decay: 0.999, Every: 1})
-
-// IsAveraged is true.
-func (Average) IsAveraged() bool { return true }
 
 // Validate checks the options.
 func (a Average) Validate() error {

@@ -11,11 +11,9 @@ import (
 	"github.com/gradlab/gradlab/sgd/train"
 )
 
-// Elasticities holds the values of key elastic, by name.
-var Elasticities = registry.New[Elasticity]("elasticity")
-
-// Elasticity is whether, and how, a run goes on when workers leave it or join it.
-type Elasticity interface{ IsElastic() bool }
+// Elasticities holds the values of key elastic, by name: whether, and how, a run goes on
+// when workers leave it or join it.
+var Elasticities = registry.New[any]("elasticity")
 
 // Rigid runs have the same workers from their first step to their last.
 //
@@ -30,9 +28,6 @@ type Elasticity interface{ IsElastic() bool }
 type Rigid struct{}
 
 var _ = Elasticities.Add("none", "workers neither leave nor join", Rigid{})
-
-// IsElastic is false.
-func (Rigid) IsElastic() bool { return false }
 
 // Elastic runs go on without workers that die or leave by plan, and with workers that join.
 //
@@ -53,9 +48,6 @@ type Elastic struct {
 }
 
 var _ = Elasticities.Add("on", "the run goes on without workers that die or leave, and with workers that join", Elastic{MinWorkers: 1, OnResize: train.KeepGlobal.String()})
-
-// IsElastic is true.
-func (Elastic) IsElastic() bool { return true }
 
 // Validate checks the options.
 func (e Elastic) Validate() error {
@@ -130,10 +122,10 @@ func (c Config) elastic(j *train.Job) error {
 func Planned(leaves []train.Departure, joins []train.Joining) (s nemesis.Schedule) {
 	name := func(worker int) string { return nemesis.World{Workers: worker + 1}.Name(worker) }
 	for _, d := range leaves {
-		s = append(s, nemesis.Leave{Rank: name(d.Worker), Before: d.Step, Turn: d.Turn})
+		s = append(s, nemesis.Leave{Plan: nemesis.Plan{Rank: name(d.Worker), Before: d.Step, Turn: d.Turn}})
 	}
 	for _, d := range joins {
-		s = append(s, nemesis.Join{Rank: name(d.Worker), Before: d.Step, Turn: d.Turn})
+		s = append(s, nemesis.Join{Plan: nemesis.Plan{Rank: name(d.Worker), Before: d.Step, Turn: d.Turn}})
 	}
 	return s
 }

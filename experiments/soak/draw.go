@@ -111,9 +111,9 @@ func elastic(k rng.Key, c *config.Config, m train.Mode) {
 	if c.Workers > 2 && k.IntN(1, 2) == 0 {
 		who, when := k.IntN(2, c.Workers), 1+k.IntN(3, 6)
 		name := fmt.Sprint("w", who)
-		moves := nemesis.Schedule{nemesis.Leave{Rank: name, Before: when}}
+		moves := nemesis.Schedule{nemesis.Leave{Plan: nemesis.Plan{Rank: name, Before: when}}}
 		if k.IntN(4, 2) == 0 {
-			moves = append(moves, nemesis.Join{Rank: name, Before: when + 1 + k.IntN(5, 4)})
+			moves = append(moves, nemesis.Join{Plan: nemesis.Plan{Rank: name, Before: when + 1 + k.IntN(5, 4)}})
 		}
 		set("faults", moves.String())
 	}

@@ -20,6 +20,8 @@ type Authority struct {
 	dir  string
 	cert *x509.Certificate
 	key  *ecdsa.PrivateKey
+
+	issued int64
 }
 
 // NewAuthority makes an authority, good for an hour.
@@ -38,10 +40,11 @@ func (a *Authority) Issue(t testing.TB, name string, c *x509.Certificate) (cert,
 	if err != nil {
 		t.Fatal(err)
 	}
+	a.issued++
 	if a.key == nil { // it signs itself
 		a.key = own
 	}
-	c.NotBefore, c.SerialNumber = time.Now().Add(-time.Hour), big.NewInt(time.Now().UnixNano())
+	c.NotBefore, c.SerialNumber = time.Now().Add(-time.Hour), big.NewInt(a.issued)
 	der, err := x509.CreateCertificate(rand.Reader, c, a.cert, &own.PublicKey, a.key)
 	if err != nil {
 		t.Fatal(err)
