@@ -5,6 +5,7 @@ import (
 	"slices"
 
 	"github.com/gradlab/gradlab/comm"
+	"github.com/gradlab/gradlab/sgd/train/record"
 )
 
 // conductor is the observer's side of pace. It calls for evaluations,
@@ -204,7 +205,7 @@ func (c *conductor) update(ctx context.Context, before int) error {
 	c.over, c.o.step = c.made >= j.Updates, c.made
 	if crossed(j.reportEvery(), before, c.made) || c.over {
 		p := j.progress(c.made, c.made)
-		m := Progress{Step: c.made, Samples: p.Samples, Epoch: p.Epoch, Seconds: c.h.Now().Seconds()}
+		m := record.Progress{Step: c.made, Samples: p.Samples, Epoch: p.Epoch, Seconds: c.h.Now().Seconds()}
 		c.meter.fill(&m, nil)
 		all := c.bytes.beside(func(int) bool { return false })
 		m.BytesUp, m.BytesDown = all.up, all.down

@@ -39,7 +39,7 @@ type coded struct{ *reducer }
 
 // begin starts the exchanges of a bucket.
 func (r coded) begin(k int) error {
-	defer r.times.encoded(r.times.start())
+	defer r.times.Encoded(r.times.Start())
 	b := &r.buckets[k]
 	p := r.job.progress(r.step, r.step*r.job.Workers)
 	step := compress.Step{N: r.step, Epoch: p.Epoch, LR: r.sched(p), Seed: r.job.Seed}
@@ -80,7 +80,7 @@ func (r coded) perform(ctx context.Context, b *bucket, flags uint16) (_ uint16, 
 		if flags, err = r.scatters(ctx, b, flags, &held); err != nil {
 			return flags, err
 		}
-		began := r.times.start()
+		began := r.times.Start()
 		for i := range b.ops {
 			if b.ops[i].Kind == compress.OpNone {
 				continue
@@ -91,9 +91,9 @@ func (r coded) perform(ctx context.Context, b *bucket, flags uint16) (_ uint16, 
 			r.notes[b.lo+i].noteOp(b.ops[i])
 			busy = busy || b.ops[i].Kind != compress.OpNone
 		}
-		r.times.decoded(began)
+		r.times.Decoded(began)
 	}
-	defer r.times.decoded(r.times.start())
+	defer r.times.Decoded(r.times.Start())
 	for i := b.lo; i < b.hi; i++ {
 		g := r.shard.pieces[i].at(r.grad, true)
 		f32.Fill(g, 0)

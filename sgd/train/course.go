@@ -97,7 +97,7 @@ func (c *inOrder) overlap(ctx context.Context, tl timeline, coding time.Duration
 	if err := c.make(ctx, coding); err != nil {
 		return 0, err
 	}
-	began := c.times.read()
+	began := c.times.Read()
 	for range times {
 		_, seen, err := onExchanged.Wait(ctx, c.Rank)
 		if err != nil {
@@ -105,7 +105,7 @@ func (c *inOrder) overlap(ctx context.Context, tl timeline, coding time.Duration
 		}
 		flags |= seen
 	}
-	c.times.stood(began)
+	c.times.Stood(began)
 	c.update()
 	return flags, c.Made(ctx)
 }

@@ -62,7 +62,7 @@ func (j *joint) make(ctx context.Context, total, coding time.Duration) error {
 	}
 	samples := j.job.draw(j.rank, j.step)
 	stops := j.job.micros(samples) * len(sumsOf(j.job.Model))
-	began := j.times.read()
+	began := j.times.Read()
 	pass := func() { j.ended <- j.differentiate(ctx, j.desk, j.on, nil, nil) }
 	var asked []float64
 	var over, started bool
@@ -98,8 +98,8 @@ func (j *joint) make(ctx context.Context, total, coding time.Duration) error {
 		return err
 	}
 	j.batch = samples.N
-	j.times.price(coding)
-	j.times.computed(began)
+	j.times.Price(coding)
+	j.times.Computed(began)
 	return nil
 }
 

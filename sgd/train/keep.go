@@ -1,6 +1,7 @@
 package train
 
 import (
+	"github.com/gradlab/gradlab/sgd/train/record"
 	"math"
 	"time"
 )
@@ -47,11 +48,11 @@ func (k keptMeter) meter() progressMeter {
 
 // keptMeasures are the measures of a server in a checkpoint.
 type keptMeasures struct {
-	Age, Gap gauge
+	Age, Gap record.Gauge
 	SentAt   [][2]keptStamp
 	Born     map[uint64]keptStamp
 	PushedAt []time.Duration
-	Waits    *Waits `json:",omitempty"`
+	Waits    *record.Waits `json:",omitempty"`
 	Meter    keptMeter
 }
 

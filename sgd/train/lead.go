@@ -5,6 +5,7 @@ import (
 	"fmt"
 
 	"github.com/gradlab/gradlab/comm"
+	"github.com/gradlab/gradlab/sgd/train/record"
 )
 
 // What a rank does that leads a run without a policy: it counts the updates, says how
@@ -44,9 +45,9 @@ func (r *Rank) Halts(updates int) (Halt, error) {
 
 // Report tells the observer how far the run is. It fills in the time, and the updates a
 // second since the last report.
-func (r *Rank) Report(ctx context.Context, p Progress) error {
-	p.Seconds, p.Loss = r.h.Now().Seconds(), recordable(p.Loss)
-	r.lead.measured(&p, &gauge{}, &gauge{})
+func (r *Rank) Report(ctx context.Context, p record.Progress) error {
+	p.Seconds, p.Loss = r.h.Now().Seconds(), record.Recordable(p.Loss)
+	r.lead.measured(&p, &record.Gauge{}, &record.Gauge{})
 	return r.tellJSON(ctx, onProgress, p)
 }
 

@@ -13,7 +13,7 @@ import (
 // StartBeside begins the activities of FetchBeside and SendBeside. After Resume nothing
 // comes before it, and EndBeside ends them.
 func (l *Links) StartBeside() {
-	l.times.beside = true
+	l.times.Beside = true
 	l.h.Go("fetch", l.fetchActivity)
 	l.h.Go("push", l.pushActivity)
 }
@@ -42,20 +42,20 @@ func (l *Links) Fetched(ctx context.Context) error {
 		return nil
 	}
 	l.fetching = false
-	began := l.times.read()
+	began := l.times.Read()
 	_, flags, err := onBrought.Wait(ctx, l.Rank)
 	if err != nil {
 		return err
 	}
-	l.times.stood(began)
+	l.times.Stood(began)
 	l.w.heed(flags)
 	for _, k := range l.w.links {
-		if err := l.times.taking(ctx, k.in.taking(0)); err != nil {
+		if err := l.times.Taking(ctx, k.in.taking(0)); err != nil {
 			return err
 		}
-		began := l.times.start()
+		began := l.times.Start()
 		err := l.w.take(k, 0, k.fetched)
-		l.times.taken(began)
+		l.times.Taken(began)
 		k.fetched.Release()
 		if err != nil {
 			return err

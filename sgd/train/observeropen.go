@@ -8,6 +8,7 @@ import (
 	"slices"
 
 	"github.com/gradlab/gradlab/comm"
+	"github.com/gradlab/gradlab/sgd/train/record"
 )
 
 // marked is which checkpoint a shard's state is for, and who is in it.
@@ -101,7 +102,7 @@ func (o *Observer) visited(ctx context.Context, h comm.Host, f comm.Frame, ended
 		}
 	}
 	delete(ended, w)
-	o.census.left(o.Job, w, StateComputing)
+	o.census.left(o.Job, w, record.StateComputing)
 	if err := onStart.Send(ctx, o.rank, w, Nothing{}, flagCome); err != nil && !isGone(err) {
 		return err
 	}
@@ -115,7 +116,7 @@ func (o *Observer) lostGuest(ctx context.Context, p *comm.PeerError) error {
 		text += "; it took no part"
 	}
 	o.Dead = append(o.Dead, text)
-	o.census.left(o.Job, p.Rank, StateDead)
+	o.census.left(o.Job, p.Rank, record.StateDead)
 	if o.marked != nil { // servers say anew who is in a checkpoint
 		delete(o.states, p.Rank)
 	}

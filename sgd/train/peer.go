@@ -9,6 +9,7 @@ import (
 	"github.com/gradlab/gradlab/comm"
 	"github.com/gradlab/gradlab/comm/collective"
 	"github.com/gradlab/gradlab/compress"
+	"github.com/gradlab/gradlab/sgd/train/record"
 )
 
 // Peer is a worker that has parameters and an optimizer of its own and talks to
@@ -134,7 +135,7 @@ func (g *gossiper) Keep(k *Keeper) {
 }
 
 // Final implements Part.
-func (g *gossiper) Final(r *RankReport) {
+func (g *gossiper) Final(r *record.RankReport) {
 	p := g.peer
 	made := uint64(p.step) - p.stats.missed
 	r.Sent, r.Version, r.Delays, r.Stopped = made, p.step, p.delays, g.stopped
@@ -283,7 +284,7 @@ func (p *Peer) Tell(ctx context.Context, weight float64, v Vector, edges []colle
 }
 
 // Billed lets the time pass in which what is told next is encoded.
-func (p *Peer) Billed(ctx context.Context) error { return p.times.encoding(ctx, p.Encoding()) }
+func (p *Peer) Billed(ctx context.Context) error { return p.times.Encoding(ctx, p.Encoding()) }
 
 // Encoding is the virtual time in which a vector is encoded.
 func (p *Peer) Encoding() time.Duration { return p.codec.encoding(p.shard.whole, true) }
@@ -296,7 +297,7 @@ func (p *Peer) Elapse(ctx context.Context, d time.Duration) error { return elaps
 
 // Decoded lets n decodings pass on a virtual clock, in the main activity.
 func (p *Peer) Decoded(ctx context.Context, n int) error {
-	return p.times.decoding(ctx, time.Duration(n)*p.Decoding())
+	return p.times.Decoding(ctx, time.Duration(n)*p.Decoding())
 }
 
 // TellNow is Tell by somebody who holds a lock, and was Billed before.
@@ -314,7 +315,7 @@ func (p *Peer) TellNow(ctx context.Context, weight float64, v Vector, edges []co
 // Encode makes a frame of v for a channel. Its body may be the memory of v itself,
 // which then must not be written to until the frame is released: see Vector.Own.
 func (p *Peer) Encode(on Channel[Said], w Said, v Vector) (comm.Frame, error) {
-	defer p.times.encoded(p.times.start())
+	defer p.times.Encoded(p.times.Start())
 	return p.EncodeAside(on, w, v)
 }
 
@@ -420,7 +421,7 @@ func (p *Peer) Listen(ctx context.Context, from, step int) (Mail[Said], error) {
 
 // Add adds weight times what a frame holds, in the main activity.
 func (p *Peer) Add(v []float32, weight float32, f comm.Frame) error {
-	defer p.times.decoded(p.times.start())
+	defer p.times.Decoded(p.times.Start())
 	return p.AddAside(v, weight, f)
 }
 
@@ -450,7 +451,7 @@ func (p *Peer) report(ctx context.Context, m Mover) (flags uint16, err error) {
 		p.meter.add(0, p.loss)
 		if v%j.reportEvery() == 0 || v == j.Updates {
 			s := j.progress(v, v*j.Workers)
-			pr := Progress{Step: v, Samples: s.Samples, Epoch: s.Epoch, Seconds: p.h.Now().Seconds(), LR: p.rule.sched(s)}
+			pr := record.Progress{Step: v, Samples: s.Samples, Epoch: s.Epoch, Seconds: p.h.Now().Seconds(), LR: p.rule.sched(s)}
 			p.meter.fill(&pr, nil)
 			c, w := p.h.Traffic().Count(), uint64(j.Workers)
 			pr.BytesUp, pr.BytesDown = c.SentBytes[comm.Gradient]*w, c.RecvBytes[comm.Gradient]*w

@@ -112,18 +112,18 @@ func (r *first) round(ctx context.Context, tl timeline, coding time.Duration) (f
 			if err := r.need(ctx, k); err != nil {
 				return 0, err
 			}
-			began := r.times.read()
+			began := r.times.Read()
 			if err := r.h.Sleep(ctx, time.Duration(r.share(&r.buckets[k], tl)*float64(tl.forward))); err != nil {
 				return 0, err
 			}
-			r.times.computed(began)
+			r.times.Computed(began)
 		}
 	}
 	f, stood := r, r.stood
 	if err := r.make(ctx, coding); err != nil {
 		return 0, err
 	}
-	r.times.uncomputed(f.stood - stood)
+	r.times.Uncomputed(f.stood - stood)
 	f.update, f.left = r.present(), len(r.buckets)
 	f.there = append(f.there[:0], make([]bool, len(r.buckets))...)
 	return f.flags, r.Made(ctx)
@@ -163,12 +163,12 @@ func (r *first) need(ctx context.Context, k int) error {
 	}
 	for ; f.left > k; f.left-- {
 		for b := f.left - 1; !f.there[b]; {
-			began := r.times.read()
+			began := r.times.Read()
 			there, flags, err := onExchanged.Wait(ctx, r.Rank)
 			if err != nil {
 				return err
 			}
-			f.stood += r.times.stood(began)
+			f.stood += r.times.Stood(began)
 			f.there[there.k] = true
 			f.flags |= flags
 		}

@@ -256,13 +256,13 @@ func (r *reducer) round(ctx context.Context) (flags uint16, err error) {
 
 // make makes the gradient, on which encoding takes so long.
 func (r *reducer) make(ctx context.Context, coding time.Duration) error {
-	began := r.times.read()
+	began := r.times.Read()
 	if err := r.h.Do(ctx, r.work); err != nil {
 		return err
 	}
 	r.batch = r.job.batchAt(r.step)
-	r.times.price(coding)
-	r.times.computed(began)
+	r.times.Price(coding)
+	r.times.Computed(began)
 	return nil
 }
 

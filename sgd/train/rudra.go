@@ -256,11 +256,11 @@ func (l *learner) train(ctx context.Context) error {
 		if err := l.round(ctx); err != nil {
 			return err
 		}
-		began := l.times.read()
+		began := l.times.Read()
 		if err := l.awaitAll(ctx); err != nil {
 			return err
 		}
-		l.times.stood(began)
+		l.times.Stood(began)
 		if err := l.Doing(ctx); err != nil {
 			return err
 		}
@@ -442,7 +442,7 @@ func (l *learner) renew(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	return l.times.taking(ctx, coding)
+	return l.times.Taking(ctx, coding)
 }
 
 func (l *learner) takeNewest() (coding time.Duration, err error) {

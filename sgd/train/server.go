@@ -373,7 +373,7 @@ func (s *server) handle(ctx context.Context, f comm.Frame) error {
 	switch h.Tag {
 	case OnPush.Tag(), OnPull.Tag(), onSave.Tag():
 		if h.Tag == OnPush.Tag() {
-			if err := s.times.decoding(ctx, s.serving(f)); err != nil {
+			if err := s.times.Decoding(ctx, s.serving(f)); err != nil {
 				return err
 			}
 			var whole bool

@@ -2,6 +2,7 @@ package train
 
 import (
 	"context"
+	"github.com/gradlab/gradlab/sgd/train/record"
 )
 
 // report tells the observer about an update: progress now and then, of which the
@@ -13,7 +14,7 @@ func (s *server) report(ctx context.Context) error {
 	switch due := v%s.job.reportEvery() == 0 || s.core.Done() || after; {
 	case !due:
 	case s.id > 0:
-		m := Progress{Step: v}
+		m := record.Progress{Step: v}
 		s.prog.noise.fill(&m)
 		m.BytesUp, m.BytesDown = s.bytes()
 		if err := s.tellJSON(ctx, onProgress, m); err != nil {
@@ -21,7 +22,7 @@ func (s *server) report(ctx context.Context) error {
 		}
 	default:
 		p := s.job.progress(v, s.core.Taken()*s.job.perPush())
-		m := Progress{Step: v, Samples: p.Samples, Epoch: p.Epoch, Seconds: s.h.Now().Seconds(), LR: s.store.sched(p)}
+		m := record.Progress{Step: v, Samples: p.Samples, Epoch: p.Epoch, Seconds: s.h.Now().Seconds(), LR: s.store.sched(p)}
 		s.prog.fill(&m, s.core.Delays())
 		s.prog.measured(&m, &s.meas.age, &s.store.gap)
 		m.BytesUp, m.BytesDown = s.bytes()
@@ -46,7 +47,7 @@ func (s *server) snapshot(ctx context.Context, last bool) error {
 }
 
 // Final implements Part.
-func (s *server) Final(r *RankReport) {
+func (s *server) Final(r *record.RankReport) {
 	r.Shard, r.Version, r.Ledger = s.id, s.core.Version(), s.core.Ledger()
 	r.Delays, r.Taken, r.Causes = s.core.Delays(), s.taken(), s.core.Causes()
 	for _, n := range s.past {
@@ -55,7 +56,7 @@ func (s *server) Final(r *RankReport) {
 		}
 	}
 	r.Lost, r.Stopped = s.lost, s.stop && !s.core.Done()
-	r.Age, r.Gap, r.Waits = s.meas.age.spread(), s.store.gap.spread(), s.meas.waits
+	r.Age, r.Gap, r.Waits = s.meas.age.Spread(), s.store.gap.Spread(), s.meas.waits
 }
 
 // keepPast keeps how many pushes there were of workers that died, where there were any.

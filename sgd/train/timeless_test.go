@@ -16,6 +16,7 @@ import (
 	"github.com/gradlab/gradlab/internal/patience"
 	"github.com/gradlab/gradlab/sgd/train"
 	"github.com/gradlab/gradlab/sgd/train/gossip"
+	"github.com/gradlab/gradlab/sgd/train/record"
 	"github.com/gradlab/gradlab/sgd/train/replicas"
 	"github.com/gradlab/gradlab/sgd/train/timing"
 	"github.com/gradlab/gradlab/staleness"
@@ -36,10 +37,10 @@ func halting(j *train.Job) comm.Net {
 // journal is a sink that keeps what it hears.
 type journal struct {
 	sink
-	progress []train.Progress
+	progress []record.Progress
 }
 
-func (s *journal) Progress(p train.Progress) { s.progress = append(s.progress, p) }
+func (s *journal) Progress(p record.Progress) { s.progress = append(s.progress, p) }
 
 func on(t *testing.T, net func(*train.Job) comm.Net, j *train.Job) (*train.Observer, *journal) {
 	t.Helper()
@@ -152,7 +153,7 @@ var hollowCodecs = []string{
 
 // billed is reports without what they tell of themselves: frames for the observer
 // hold losses and states as text, of some length or other, and nobody pays for them.
-func billed(all []train.RankReport) []train.RankReport {
+func billed(all []record.RankReport) []record.RankReport {
 	for i := range all {
 		all[i].Traffic.SentBody[comm.Report] = 0
 	}
@@ -186,7 +187,7 @@ func TestHollow(t *testing.T) {
 		gs := &journal{}
 		got := observeOn(t, net, hollow, nil, gs)
 
-		bare := func(e train.Eval) train.Eval { e.Accuracy, e.Loss, e.Spread = 0, 0, 0; return e }
+		bare := func(e record.Eval) record.Eval { e.Accuracy, e.Loss, e.Spread = 0, 0, 0; return e }
 		if !reflect.DeepEqual(bare(got.Final), bare(want.Final)) {
 			t.Errorf("ends as %+v, want %+v", got.Final, want.Final)
 		}

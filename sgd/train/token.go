@@ -14,9 +14,9 @@ func (w *worker) taken(ctx context.Context) error {
 		return nil
 	}
 	w.away = false
-	began := w.times.read()
+	began := w.times.Read()
 	_, flags, err := onPushed.Wait(ctx, w.Rank)
-	w.times.stood(began)
+	w.times.Stood(began)
 	w.heed(flags)
 	return err
 }

@@ -178,7 +178,7 @@ func (w *worker) begin(ctx context.Context, resume func(context.Context) error) 
 // round computes one gradient and pushes it.
 func (w *worker) round(ctx context.Context) error {
 	tl := w.job.timeline(w.rank, w.step)
-	began := w.times.read()
+	began := w.times.Read()
 	coding := time.Duration(0)
 	for i := range w.order {
 		coding += w.order[i].encoding()
@@ -191,8 +191,8 @@ func (w *worker) round(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	w.times.price(coding)
-	w.times.computed(began)
+	w.times.Price(coding)
+	w.times.Computed(began)
 	w.told = false
 	w.step++
 	return nil
@@ -241,10 +241,10 @@ func (w *worker) encode(i int, grad Vector) error {
 		flags |= flagMore
 	}
 	hd := OnPush.Header(w.job, w.word(l), flags)
-	began := w.times.start()
+	began := w.times.Start()
 	var err error
 	p.next, err = l.out.push(hd, p.part(), grad, w.codecStep())
-	w.times.encoded(began)
+	w.times.Encoded(began)
 	if err != nil {
 		return fmt.Errorf("worker %d, step %d: %w", w.rank, w.step, err)
 	}

@@ -2,6 +2,7 @@ package train
 
 import (
 	"context"
+	"github.com/gradlab/gradlab/sgd/train/record"
 )
 
 // marks comes to rest at a mark, or where the servers want the worker's state.
@@ -133,7 +134,7 @@ func (w *worker) sayBye(ctx context.Context) error {
 }
 
 // Final implements Part.
-func (w *worker) Final(r *RankReport) {
+func (w *worker) Final(r *record.RankReport) {
 	for _, l := range w.links {
 		if w.member != nil { // what was made in vain counts nowhere
 			r.Sent += uint64(w.step) - w.stats.missed

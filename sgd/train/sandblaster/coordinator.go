@@ -11,6 +11,7 @@ import (
 	"github.com/gradlab/gradlab/comm"
 	"github.com/gradlab/gradlab/sgd/lbfgs"
 	"github.com/gradlab/gradlab/sgd/train"
+	"github.com/gradlab/gradlab/sgd/train/record"
 )
 
 // coordinator is the rank of mode sandblaster that commands the shards, hands out
@@ -96,13 +97,13 @@ func (c *coordinator) Run(ctx context.Context) error {
 }
 
 // Final implements train.Part.
-func (c *coordinator) Final(r *train.RankReport) { r.Version, r.Stopped = c.iter, c.stopped }
+func (c *coordinator) Final(r *record.RankReport) { r.Version, r.Stopped = c.iter, c.stopped }
 
 // made does what is due after an iteration.
 func (c *coordinator) made(ctx context.Context, st lbfgs.Step) (stopped bool, err error) {
 	due := c.Due(c.iter)
 	if due.Progress {
-		p := train.Progress{Step: c.iter, Samples: c.samples, Epoch: float64(c.samples) / float64(c.Job().Data.Train.Len()), Loss: c.min.Loss, LR: st.Length}
+		p := record.Progress{Step: c.iter, Samples: c.samples, Epoch: float64(c.samples) / float64(c.Job().Data.Train.Len()), Loss: c.min.Loss, LR: st.Length}
 		for i := range c.up {
 			p.BytesUp, p.BytesDown = p.BytesUp+c.up[i], p.BytesDown+c.down[i]
 		}
