@@ -195,6 +195,9 @@ func (j *Job) numShards() int {
 // Coordinator is the rank behind the servers that hold shards; see Traits.Coordinator.
 func (j *Job) Coordinator() int { return j.Workers + j.numShards() }
 
+// Stamp implements message.Origin.
+func (j *Job) Stamp() comm.Header { return comm.Header{Run: j.Run, Incarnation: j.Incarnation} }
+
 // RankName words what a rank is: worker 2, server 0, coordinator, observer.
 func (j *Job) RankName(rank int) string {
 	switch {

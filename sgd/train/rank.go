@@ -45,6 +45,9 @@ func (r *Rank) Job() *Job { return r.job }
 // ID is the rank's number: workers first, then servers.
 func (r *Rank) ID() int { return r.rank }
 
+// Stamp implements message.Origin.
+func (r *Rank) Stamp() comm.Header { return r.job.Stamp() }
+
 // Host is what the rank runs on, from Run on.
 func (r *Rank) Host() comm.Host { return r.h }
 
