@@ -64,12 +64,13 @@ comm/collective         : comm registry internal/portable
 comm/outside            : comm comm/collective comm/sim
 comm/ps                 : comm staleness registry
 sgd/train/record        : comm comm/ps internal/portable    | gonum.org/v1/gonum
+sgd/train/message       : comm
 sgd/train/timing        : compress registry internal/rng internal/portable
 sgd/train/timing/timingtest : sgd/train/timing internal/rng
-sgd/train               : sgd sgd/train/timing sgd/train/record compress staleness staleness/staletest lrschedule comm comm/collective comm/ps internal/codec internal/f32 internal/par internal/rng registry internal/safetensors
-sgd/train/gossip        : sgd/train comm comm/collective compress internal/f32 internal/rng
+sgd/train               : sgd sgd/train/timing sgd/train/record sgd/train/message compress staleness staleness/staletest lrschedule comm comm/collective comm/ps internal/codec internal/f32 internal/par internal/rng registry internal/safetensors
+sgd/train/gossip        : sgd/train sgd/train/message comm comm/collective compress internal/f32 internal/rng
 sgd/train/replicas      : sgd sgd/train compress internal/f32 lrschedule staleness
-sgd/train/sandblaster   : sgd sgd/lbfgs sgd/train sgd/train/record comm comm/ps
+sgd/train/sandblaster   : sgd sgd/lbfgs sgd/train sgd/train/message sgd/train/record comm comm/ps
 sgd/train/traintest     : sgd sgd/nn sgd/train sgd/train/record sgd/train/timing compress staleness lrschedule comm comm/collective comm/grpcnet comm/local comm/nemesis comm/ps comm/sim internal/f32 internal/rng
 experiments/figure      : internal/regular                 | gonum.org/v1/plot golang.org/x/image golang.org/x/text github.com/jedib0t/go-pretty
 experiments/tensorboard :                                  | google.golang.org/protobuf

@@ -6,6 +6,7 @@ import (
 
 	"github.com/gradlab/gradlab/compress"
 	"github.com/gradlab/gradlab/internal/f32"
+	"github.com/gradlab/gradlab/sgd/train/message"
 )
 
 // content is what the exchanges of a step are of.
@@ -13,7 +14,7 @@ type content interface {
 	// begin starts the exchanges of bucket k, whose gradient is there.
 	begin(k int) error
 	// perform leaves the mean over all ranks of a bucket in the gradient's place.
-	perform(ctx context.Context, b *bucket, flags Flags) (Flags, error)
+	perform(ctx context.Context, b *bucket, flags message.Flags) (message.Flags, error)
 }
 
 // rawSums are sums of raw float32: the gradient is summed where it lies.
@@ -21,7 +22,7 @@ type rawSums struct{ *reducer }
 
 func (rawSums) begin(int) error { return nil }
 
-func (r rawSums) perform(ctx context.Context, b *bucket, flags Flags) (_ Flags, err error) {
+func (r rawSums) perform(ctx context.Context, b *bucket, flags message.Flags) (_ message.Flags, err error) {
 	g := r.part(b)
 	if r.job.fuses() {
 		flags, err = r.sumAll(ctx, b, formats[compress.F32], r.tensors(b), flags)

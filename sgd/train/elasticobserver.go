@@ -9,6 +9,7 @@ import (
 	"slices"
 
 	"github.com/gradlab/gradlab/comm"
+	"github.com/gradlab/gradlab/sgd/train/message"
 	"github.com/gradlab/gradlab/sgd/train/record"
 )
 
@@ -106,7 +107,7 @@ func (o *Observer) mourn(ctx context.Context, h comm.Host, p *comm.PeerError, en
 
 // rolled heeds what the registrar has decided: who has left has ended, and what was told of
 // updates that were called off is forgotten.
-func (o *Observer) rolled(ctx context.Context, h comm.Host, mail Mail[rollWord], ended map[int]bool) error {
+func (o *Observer) rolled(ctx context.Context, h comm.Host, mail message.Mail[rollWord], ended map[int]bool) error {
 	if mail.Word.code == rollEnd {
 		o.closed = true
 		for _, p := range o.mourned {

@@ -5,6 +5,7 @@ import (
 	"fmt"
 
 	"github.com/gradlab/gradlab/comm"
+	"github.com/gradlab/gradlab/sgd/train/message"
 	"github.com/gradlab/gradlab/sgd/train/record"
 )
 
@@ -62,7 +63,7 @@ func (r *Rank) Save(ctx context.Context, p Part) error {
 
 // Checkpoint tells the observer the state of the rank's part, and waits until it has
 // those of all. FlagStop says that the run is stopped there.
-func (r *Rank) Checkpoint(ctx context.Context, p Part) (Flags, error) {
+func (r *Rank) Checkpoint(ctx context.Context, p Part) (message.Flags, error) {
 	if err := r.Save(ctx, p); err != nil {
 		return 0, err
 	}

@@ -5,6 +5,7 @@ import (
 	"fmt"
 
 	"github.com/gradlab/gradlab/compress"
+	"github.com/gradlab/gradlab/sgd/train/message"
 	"github.com/gradlab/gradlab/sgd/train/record"
 )
 
@@ -194,7 +195,7 @@ func (l *Links) Enter(ctx context.Context) (over bool, err error) {
 		return false, nil
 	}
 	for _, k := range l.w.links {
-		if err := OnEnter.Send(ctx, l.Rank, k.server, Nothing{}, 0); err != nil {
+		if err := OnEnter.Send(ctx, l.Rank, k.server, message.Nothing{}, 0); err != nil {
 			return isEnded(err), onlyLost(err)
 		}
 	}

@@ -13,6 +13,7 @@ import (
 	"github.com/gradlab/gradlab/comm"
 	"github.com/gradlab/gradlab/internal/f32"
 	"github.com/gradlab/gradlab/sgd"
+	"github.com/gradlab/gradlab/sgd/train/message"
 	"github.com/gradlab/gradlab/sgd/train/record"
 )
 
@@ -214,7 +215,7 @@ func (o *Observer) begin(ctx context.Context, h comm.Host) error {
 		o.Start = nil
 	}
 	for r := range o.Job.World() {
-		if err := onStart.Carry(ctx, o.rank, r, Nothing{}, 0, buf.Retain()); err != nil {
+		if err := onStart.Carry(ctx, o.rank, r, message.Nothing{}, 0, buf.Retain()); err != nil {
 			return err
 		}
 	}
@@ -341,7 +342,7 @@ func (o *Observer) reach(ctx context.Context, h comm.Host) error {
 		if j.traits().Coordinator && r != j.Coordinator() {
 			continue
 		}
-		if err := onReached.Send(ctx, o.rank, r, Nothing{}, 0); err != nil && !isGone(err) {
+		if err := onReached.Send(ctx, o.rank, r, message.Nothing{}, 0); err != nil && !isGone(err) {
 			return err
 		}
 	}
@@ -485,7 +486,7 @@ func (o *Observer) checkpoint(ctx context.Context, h comm.Host, ended map[int]bo
 	if all.Ints[keyGoing] != 0 { // nobody waits for it
 		return nil
 	}
-	flags := Flags(0)
+	flags := message.Flags(0)
 	if !free && o.Job.stopsAtMark(h, version) {
 		flags = FlagStop
 	}
@@ -559,7 +560,7 @@ func (o *Observer) goOn(ctx context.Context, ended map[int]bool, flags uint16) e
 		if ended[r] {
 			continue
 		}
-		f := comm.NewFrame(onGo.Header(o.Job, Nothing{}, flags), comm.NewBuffer(0))
+		f := comm.NewFrame(onGo.Header(o.Job, message.Nothing{}, flags), comm.NewBuffer(0))
 		if n := len(o.Members); n > 0 { // who does not wait any more is not to hear it later
 			f.Header.Epoch = uint32(o.Members[n-1].Epoch)
 		}

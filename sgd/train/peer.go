@@ -9,6 +9,7 @@ import (
 	"github.com/gradlab/gradlab/comm"
 	"github.com/gradlab/gradlab/comm/collective"
 	"github.com/gradlab/gradlab/compress"
+	"github.com/gradlab/gradlab/sgd/train/message"
 	"github.com/gradlab/gradlab/sgd/train/record"
 )
 
@@ -62,7 +63,7 @@ type Mover interface {
 // Answerer is a Mover that hears what others say on OnPeer at any time, in an
 // activity of its own. Others listen in Move.
 type Answerer interface {
-	Answer(ctx context.Context, said Mail[Said]) error
+	Answer(ctx context.Context, said message.Mail[Said]) error
 }
 
 // Rester is a Mover that waits for what is under way, or takes it up, before its
@@ -314,13 +315,13 @@ func (p *Peer) TellNow(ctx context.Context, weight float64, v Vector, edges []co
 
 // Encode makes a frame of v for a channel. Its body may be the memory of v itself,
 // which then must not be written to until the frame is released: see Vector.Own.
-func (p *Peer) Encode(on Channel[Said], w Said, v Vector) (comm.Frame, error) {
+func (p *Peer) Encode(on message.Channel[Said], w Said, v Vector) (comm.Frame, error) {
 	defer p.times.Encoded(p.times.Start())
 	return p.EncodeAside(on, w, v)
 }
 
 // EncodeAside is Encode in another activity, whose times nobody tells.
-func (p *Peer) EncodeAside(on Channel[Said], w Said, v Vector) (comm.Frame, error) {
+func (p *Peer) EncodeAside(on message.Channel[Said], w Said, v Vector) (comm.Frame, error) {
 	f, err := p.codec.frame(on.Header(p.job, w, 0), p.shard.whole, v, true, compress.Step{N: w.Step, Seed: p.job.Seed})
 	if err != nil {
 		return f, fmt.Errorf("worker %d, step %d: %w", p.rank, p.step, err)
@@ -359,7 +360,7 @@ func (p *Peer) Send(ctx context.Context, to int, f comm.Frame) error {
 
 // Replies waits for what each of some workers answers on OnReply, and gives it to take. Who
 // dies meanwhile is noted, and not waited for.
-func (p *Peer) Replies(ctx context.Context, of []int, take func(Mail[Said]) error) error {
+func (p *Peer) Replies(ctx context.Context, of []int, take func(message.Mail[Said]) error) error {
 	left, open := slices.Clone(of), p.job.open()
 	for {
 		if open { // of one that died, and in whose place another one has come, nothing else tells
@@ -407,7 +408,7 @@ func (p *Peer) Hear(ctx context.Context, v []float32, e collective.Edge, step in
 }
 
 // Listen waits for what a worker said in step.
-func (p *Peer) Listen(ctx context.Context, from, step int) (Mail[Said], error) {
+func (p *Peer) Listen(ctx context.Context, from, step int) (message.Mail[Said], error) {
 	f, err := OnPeer.Recv(ctx, p.Rank, from)
 	if err != nil {
 		return f, fmt.Errorf("worker %d, step %d, waiting for worker %d: %w", p.rank, p.step, from, err)

@@ -9,6 +9,7 @@ import (
 	"github.com/gradlab/gradlab/comm"
 	"github.com/gradlab/gradlab/comm/collective"
 	"github.com/gradlab/gradlab/sgd"
+	"github.com/gradlab/gradlab/sgd/train/message"
 )
 
 // First layers first, in the manner of P3 (Jayarajan et al. 2019) and
@@ -105,7 +106,7 @@ func (r *first) exchanges(ctx context.Context, h comm.Host, step int) error {
 
 // round is one in which the update of the step before is finished. The
 // flags are those of that step: all ranks have all of them.
-func (r *first) round(ctx context.Context, tl timeline, coding time.Duration) (flags Flags, err error) {
+func (r *first) round(ctx context.Context, tl timeline, coding time.Duration) (flags message.Flags, err error) {
 	r.backward(tl) // the forward pass waits for parameters
 	if r.h.Virtual() {
 		for k := len(r.buckets) - 1; k >= 0; k-- {

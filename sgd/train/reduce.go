@@ -10,6 +10,7 @@ import (
 	"github.com/gradlab/gradlab/compress"
 	"github.com/gradlab/gradlab/lrschedule"
 	"github.com/gradlab/gradlab/sgd"
+	"github.com/gradlab/gradlab/sgd/train/message"
 )
 
 // Reduce is synchronous training without servers: gradients are summed by the
@@ -215,7 +216,7 @@ func (r *reducer) Run(ctx context.Context) error {
 }
 
 // made does what is due after a step.
-func (r *reducer) made(ctx context.Context, flags Flags) error {
+func (r *reducer) made(ctx context.Context, flags message.Flags) error {
 	over := r.step == r.job.Updates
 	r.stopped = flags&FlagStop != 0 && !over
 	every := r.job.CheckpointEvery

@@ -7,6 +7,7 @@ import (
 
 	"github.com/gradlab/gradlab/comm"
 	"github.com/gradlab/gradlab/internal/f32"
+	"github.com/gradlab/gradlab/sgd/train/message"
 )
 
 // Servers of an elastic run are in every epoch of membership. One holds at a boundary what
@@ -103,7 +104,7 @@ func (s *server) taken() []uint64 {
 // before had them, and are told beside; to those who come they are billed.
 func (s *server) forms(ctx context.Context) error {
 	for w := range s.job.Workers {
-		flags, on := Flags(0), onRestored
+		flags, on := message.Flags(0), onRestored
 		if s.core.Done() {
 			flags |= FlagDone
 		}
@@ -118,7 +119,7 @@ func (s *server) forms(ctx context.Context) error {
 }
 
 // present sends a worker that begins the parameters as they are.
-func (s *server) present(ctx context.Context, w int, on Channel[answerWord], word answerWord, flags Flags) error {
+func (s *server) present(ctx context.Context, w int, on message.Channel[answerWord], word answerWord, flags message.Flags) error {
 	v, out := s.core.Version(), s.dispatch(w)
 	hd := on.Header(s.job, word, flags)
 	if !s.down.cast {

@@ -1,9 +1,12 @@
 package train
 
-import "context"
+import (
+	"context"
+	"github.com/gradlab/gradlab/sgd/train/message"
+)
 
 // heed notes what another activity has heard of servers.
-func (w *worker) heed(flags Flags) {
+func (w *worker) heed(flags message.Flags) {
 	w.flags |= flags &^ flagKeep
 	w.asked = w.asked || flags&flagKeep != 0
 }

@@ -9,6 +9,7 @@ import (
 	"github.com/gradlab/gradlab/comm/collective"
 	"github.com/gradlab/gradlab/compress"
 	"github.com/gradlab/gradlab/internal/rng"
+	"github.com/gradlab/gradlab/sgd/train/message"
 )
 
 // checkWeightless refuses what needs weights.
@@ -114,7 +115,7 @@ type sizes struct{ *reducer }
 
 func (sizes) begin(int) error { return nil }
 
-func (r sizes) perform(ctx context.Context, b *bucket, flags Flags) (Flags, error) {
+func (r sizes) perform(ctx context.Context, b *bucket, flags message.Flags) (message.Flags, error) {
 	for round, busy := 0, true; busy; round++ {
 		busy = false
 		sizes, gather := [5][]int{}, 0 // elements by width, of every tensor where they are fused

@@ -2,6 +2,7 @@ package train
 
 import (
 	"context"
+	"github.com/gradlab/gradlab/sgd/train/message"
 	"github.com/gradlab/gradlab/sgd/train/record"
 )
 
@@ -61,7 +62,7 @@ func (w *worker) mark(ctx context.Context, st *State) error {
 		return err
 	}
 	for _, l := range w.links {
-		if err := onSave.Send(ctx, w.Rank, l.rank, Nothing{}, w.flags&FlagStop); err != nil {
+		if err := onSave.Send(ctx, w.Rank, l.rank, message.Nothing{}, w.flags&FlagStop); err != nil {
 			return err
 		}
 	}
@@ -126,7 +127,7 @@ func (w *worker) bye(ctx context.Context) error {
 // sayBye is bye, whatever servers have said.
 func (w *worker) sayBye(ctx context.Context) error {
 	for _, l := range w.links {
-		if err := OnBye.Send(ctx, w.Rank, l.rank, Nothing{}, 0); err != nil {
+		if err := OnBye.Send(ctx, w.Rank, l.rank, message.Nothing{}, 0); err != nil {
 			return err
 		}
 	}

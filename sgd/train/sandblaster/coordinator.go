@@ -11,6 +11,7 @@ import (
 	"github.com/gradlab/gradlab/comm"
 	"github.com/gradlab/gradlab/sgd/lbfgs"
 	"github.com/gradlab/gradlab/sgd/train"
+	"github.com/gradlab/gradlab/sgd/train/message"
 	"github.com/gradlab/gradlab/sgd/train/record"
 )
 
@@ -127,7 +128,7 @@ func (c *coordinator) made(ctx context.Context, st lbfgs.Step) (stopped bool, er
 }
 
 // command sends every shard a command.
-func (c *coordinator) command(ctx context.Context, code uint8, flags train.Flags, body []byte) error {
+func (c *coordinator) command(ctx context.Context, code uint8, flags message.Flags, body []byte) error {
 	for i := range c.up {
 		buf := comm.NewBuffer(len(body))
 		copy(buf.B, body)
@@ -392,12 +393,12 @@ func (c *coordinator) send(ctx context.Context, w int, hd comm.Header) error {
 }
 
 // tell sends all workers that live a word.
-func (c *coordinator) tell(ctx context.Context, on train.Channel[train.Nothing], flags train.Flags) error {
+func (c *coordinator) tell(ctx context.Context, on message.Channel[message.Nothing], flags message.Flags) error {
 	for w, live := range c.live {
 		if !live {
 			continue
 		}
-		if err := c.send(ctx, w, on.Header(c.Job(), train.Nothing{}, flags)); err != nil {
+		if err := c.send(ctx, w, on.Header(c.Job(), message.Nothing{}, flags)); err != nil {
 			return err
 		}
 	}
@@ -409,7 +410,7 @@ func (c *coordinator) checkpoint(ctx context.Context, stop bool) error {
 	if err := c.rest(ctx); err != nil {
 		return err
 	}
-	flags := train.Flags(0)
+	flags := message.Flags(0)
 	if stop {
 		flags = train.FlagStop
 	}
@@ -417,7 +418,7 @@ func (c *coordinator) checkpoint(ctx context.Context, stop bool) error {
 		if !live || c.away[w] {
 			continue
 		}
-		if err := c.send(ctx, w, onKeep.Header(c.Job(), train.Nothing{}, 0)); err != nil {
+		if err := c.send(ctx, w, onKeep.Header(c.Job(), message.Nothing{}, 0)); err != nil {
 			return err
 		}
 	}
@@ -431,7 +432,7 @@ func (c *coordinator) checkpoint(ctx context.Context, stop bool) error {
 }
 
 // goOn lets the workers go on from a mark.
-func (c *coordinator) goOn(ctx context.Context, flags train.Flags) error {
+func (c *coordinator) goOn(ctx context.Context, flags message.Flags) error {
 	c.idle = nil // they ask again
 	return c.tell(ctx, onFree, flags)
 }

@@ -1,4 +1,4 @@
-package train
+package message
 
 import (
 	"context"
@@ -6,38 +6,6 @@ import (
 
 	"github.com/gradlab/gradlab/comm"
 )
-
-// Word is what a message says beside its body. It alone knows where in a header it
-// lies: Put writes it there, and the function given to Say reads it back. Words are
-// small values without pointers, so that sending one allocates nothing.
-type Word interface {
-	Put(comm.Header) comm.Header
-}
-
-// Nothing is the word of messages that say what they have to say by their channel,
-// their flags or their body.
-type Nothing struct{}
-
-// Put implements Word.
-func (Nothing) Put(h comm.Header) comm.Header { return h }
-
-func readNothing(comm.Header) Nothing { return Nothing{} }
-
-// Flags are bits of a message that collectives OR along their way.
-type Flags = uint16
-
-// Origin is where frames come from: of a job, or of a rank of it.
-type Origin interface {
-	// Stamp is a header with the identity of the run and of the process, and nothing else.
-	Stamp() comm.Header
-}
-
-// Speaker is a rank that sends and receives messages.
-type Speaker interface {
-	Origin
-	ID() int
-	Host() comm.Host
-}
 
 // Channel is one conversation between ranks: messages of a kind, each with a word
 // of type W. Channels are made by Say when a program starts and never change.
@@ -95,6 +63,9 @@ func (c Channel[W]) Private() Channel[W] {
 // Tag is the tag of the channel's frames, for those who receive from several.
 func (c Channel[W]) Tag() comm.Tag { return c.tag }
 
+// Read reads the word in the header of a frame that came on the channel.
+func (c Channel[W]) Read(h comm.Header) W { return c.read(h) }
+
 // Header begins a frame that says w, for those who encode a body behind it.
 func (c Channel[W]) Header(of Origin, w W, flags Flags) comm.Header {
 	h := of.Stamp()
@@ -112,14 +83,6 @@ func (c Channel[W]) Send(ctx context.Context, r Speaker, to int, w W, flags Flag
 // Carry sends a message with a body, of which it takes over one reference.
 func (c Channel[W]) Carry(ctx context.Context, r Speaker, to int, w W, flags Flags, body *comm.Buffer) error {
 	return r.Host().Send(ctx, to, comm.NewFrame(c.Header(r, w, flags), body))
-}
-
-// Mail is a message that has come. Whoever has it releases its frame.
-type Mail[W Word] struct {
-	comm.Frame
-	Word  W
-	From  int
-	Flags Flags
 }
 
 // Open reads the word of a frame that came on the channel.
