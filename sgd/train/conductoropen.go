@@ -45,7 +45,7 @@ func newDoor(j *Job, from *State) *door {
 			d.plans[w].pass(version)
 		}
 		if from != nil {
-			d.steps[w] = int(from.Ints[key(keyStep, w)])
+			d.steps[w] = int(from.Ints[Key(keyStep, w)])
 		}
 	}
 	return d

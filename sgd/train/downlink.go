@@ -142,7 +142,7 @@ func (u *uplink) take(full []float32, k int, f comm.Frame) error {
 // keep keeps what the server knows that workers hold.
 func (d *downlink) keep(k *Keeper) {
 	for w, p := range d.packers {
-		k.Vector(key(keyHeld, d.id, w), d.held[w])
+		k.Vector(Key(keyHeld, d.id, w), d.held[w])
 		p.keep(k, under(keyDown, d.id, w))
 	}
 }

@@ -98,7 +98,7 @@ func (m *member) heal(ctx context.Context, v comm.Host, of Membership) (*State, 
 	me := of.number(m.job, m.rank)
 	if m.job.Served() {
 		st := newState()
-		st.Ints[keyVersion], st.Ints[key(keyStep, me)] = int64(of.Step), int64(of.Step)
+		st.Ints[keyVersion], st.Ints[Key(keyStep, me)] = int64(of.Step), int64(of.Step)
 		return st, nil
 	}
 	by := of.number(m.job, of.healer())

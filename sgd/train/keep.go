@@ -76,7 +76,7 @@ func (m *progressMeter) keepMeter(k *Keeper) {
 //
 // Anew: an epoch begins, with other workers.
 func (s *server) keepMeasures(k *Keeper, anew bool) {
-	m, name := s.meas, key(keyMeasures, s.id)
+	m, name := s.meas, Key(keyMeasures, s.id)
 	if !k.Loads() {
 		kept := keptMeasures{Age: m.age, Gap: s.store.gap, PushedAt: m.pushedAt, Waits: m.waits, Meter: s.prog.keep(), Born: map[uint64]keptStamp{}}
 		for _, s := range m.sentAt {

@@ -275,7 +275,7 @@ func (l *localWorker) moments(ctx context.Context) error {
 // Keep keeps, beside what all agree on and how it came about, the inner optimizer.
 func (l *localWorker) Keep(k *Keeper) {
 	l.keepShared(k, l.step)
-	if k.Alike(l.Rank) {
+	if k.Alike(l.rank) {
 		k.Int(keyRound, &l.round)
 	}
 	if k.Loads() {

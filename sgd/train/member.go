@@ -259,7 +259,7 @@ func (m *member) join(of Membership, start, healed *State) error {
 		return err
 	}
 	at := of.Step
-	k := &Keeper{st: start, loads: true}
+	k := loading(start)
 	switch {
 	case healed != nil:
 		k.st, k.anew = healed, true

@@ -519,7 +519,7 @@ func (o *Observer) together() *State {
 	}
 	for _, name := range []string{keyBytesUp, keyBytesDown, keyRaw, keyBF16, keyWire, keyShared, keyReport, keyBody} {
 		for r := 0; r < o.Job.World(); r++ {
-			if n := all.Ints[key(name, r)]; n != 0 {
+			if n := all.Ints[Key(name, r)]; n != 0 {
 				all.Ints[name] += n
 			}
 		}
@@ -528,7 +528,7 @@ func (o *Observer) together() *State {
 	all.Ints[keyBytesUp] += int64(gone.up)
 	all.Ints[keyBytesDown] += int64(gone.down)
 	for r := range o.Job.Workers { // those who leave at instants of their own
-		if at, ok := all.Ints[key(keyLeft, r)]; ok {
+		if at, ok := all.Ints[Key(keyLeft, r)]; ok {
 			all.Ints[keyNanoseconds] = min(all.Ints[keyNanoseconds], at)
 		}
 	}

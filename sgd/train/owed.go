@@ -111,7 +111,7 @@ func (o *Observer) saveOwed(all *State) error {
 		if err != nil {
 			return err
 		}
-		all.Bytes[key(keyOwed, n)+"/eval"], all.Vectors[key(keyOwed, n)+"/param"] = b, slices.Clone(d.params.f)
+		all.Bytes[Key(keyOwed, n)+"/eval"], all.Vectors[Key(keyOwed, n)+"/param"] = b, slices.Clone(d.params.f)
 		n++
 	}
 	return nil
@@ -120,7 +120,7 @@ func (o *Observer) saveOwed(all *State) error {
 // takeOwed takes what is owed out of the state that the run begins from.
 func takeOwed(s *State, size int) (out []owed, err error) {
 	for i := 0; ; i++ {
-		name := key(keyOwed, i)
+		name := Key(keyOwed, i)
 		b, ok := s.Bytes[name+"/eval"]
 		if !ok {
 			return out, nil

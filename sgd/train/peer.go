@@ -523,19 +523,19 @@ func (p *Peer) tellState(ctx context.Context, st *State, m Mover, updates int) e
 
 // keep keeps what a peer has beside what its mode has.
 func (p *Peer) keep(k *Keeper) {
-	k.Int(key(keyStep, p.rank), &p.step)
-	k.Count(key(keyZeroed, p.rank), &p.stats.zeroed)
+	k.Int(Key(keyStep, p.rank), &p.step)
+	k.Count(Key(keyZeroed, p.rank), &p.stats.zeroed)
 	if p.job.Elastic {
 		p.keepGone(k)
 	}
-	for k.Loads() && k.Has(key(keyDelays, p.rank, len(p.delays))) {
+	for k.Loads() && k.Has(Key(keyDelays, p.rank, len(p.delays))) {
 		p.delays = append(p.delays, 0)
 	}
 	for d := range p.delays {
-		k.Count(key(keyDelays, p.rank, d), &p.delays[d])
+		k.Count(Key(keyDelays, p.rank, d), &p.delays[d])
 	}
 	if p.X.f != nil {
-		k.Vector(key(keyOwn, p.rank), p.X.f)
+		k.Vector(Key(keyOwn, p.rank), p.X.f)
 	}
 	p.rule.Keep(k)
 	p.codec.keep(k, under(keyUp, p.rank))

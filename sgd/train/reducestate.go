@@ -100,7 +100,7 @@ func (r *reducer) versionIn(k *Keeper) (version int) {
 
 // keepShared keeps what is the same on all ranks, after version updates of the run.
 func (r *reducer) keepShared(k *Keeper, version int) {
-	if k.Loads() || k.own || !k.Alike(r.Rank) {
+	if k.Loads() || k.own || !k.Alike(r.rank) {
 		return
 	}
 	k.Int(keyVersion, &version)
@@ -110,11 +110,11 @@ func (r *reducer) keepShared(k *Keeper, version int) {
 // keepOwn keeps what this rank alone has.
 func (r *reducer) keepOwn(k *Keeper) {
 	if !k.Loads() {
-		k.Int(key(keyStep, r.rank), &r.step)
+		k.Int(Key(keyStep, r.rank), &r.step)
 		c := r.h.Traffic().Count()
 		tallied(k.st, r.rank, r.h, c.SentBytes[comm.Gradient], c.RecvBytes[comm.Gradient])
 	}
-	k.Count(key(keyZeroed, r.rank), &r.stats.zeroed)
+	k.Count(Key(keyZeroed, r.rank), &r.stats.zeroed)
 	if r.job.Elastic {
 		r.keepGone(k)
 	}

@@ -501,7 +501,7 @@ func (r *relay) keep(ctx context.Context) error {
 // Keep keeps what the relay has to remember.
 func (r *relay) Keep(k *Keeper) {
 	for _, s := range r.stems {
-		k.Int(key(keyRelay, r.at.rank, s.id), &s.sent)
+		k.Int(Key(keyRelay, r.at.rank, s.id), &s.sent)
 		s.out.keep(k, under(keyRelayed, r.at.rank))
 		for c, in := range s.in {
 			if s.below(c) && !k.Lived(c) {

@@ -259,7 +259,7 @@ func (s *server) keepInPassing(ctx context.Context, f comm.Frame) error {
 		return err
 	}
 	if f.Header.Kind == comm.Gradient { // it comes again
-		st.Ints[key(keyBytesUp, s.rank)] -= int64(f.Billed)
+		st.Ints[Key(keyBytesUp, s.rank)] -= int64(f.Billed)
 	}
 	st.Ints[keyGoing] = 1
 	return s.sendState(ctx, st)
@@ -543,7 +543,7 @@ func (s *server) resume(ctx context.Context, w int) error {
 			}
 		}
 	}
-	if _, ok := s.start.Ints[key(keyLeft, w)]; ok && s.h.Virtual() {
+	if _, ok := s.start.Ints[Key(keyLeft, w)]; ok && s.h.Virtual() {
 		return nil
 	}
 	return s.goOn(ctx, w, false)

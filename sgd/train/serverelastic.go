@@ -18,12 +18,12 @@ import (
 func (s *server) renew(k *Keeper) {
 	of := s.job.joined
 	var was []int // who was a worker then
-	k.Record(key(keyWorkers, s.id), &was)
+	k.Record(Key(keyWorkers, s.id), &was)
 	from := make([]int, len(of.m.Workers))
 	for i, w := range of.m.Workers {
 		from[i] = slices.Index(was, w)
 	}
-	got, err := s.core.Renew(k.st.Bytes[key(keyCore, s.id)], from)
+	got, err := s.core.Renew(k.st.Bytes[Key(keyCore, s.id)], from)
 	if err != nil {
 		k.Fail(err)
 		return
@@ -62,12 +62,12 @@ func (s *server) keepMade(k *Keeper) {
 		workers = s.job.joined.m.Workers
 	}
 	for w := range s.made {
-		k.Count(key(keyMade, s.id, w), &s.made[w])
+		k.Count(Key(keyMade, s.id, w), &s.made[w])
 		if k.Loads() || s.told[w] > 0 {
-			k.Count(key(keyTold, s.id, w), &s.told[w])
+			k.Count(Key(keyTold, s.id, w), &s.told[w])
 		}
 		if s.guests != nil {
-			k.Count(key(keyCounts, s.id, w), &s.guests.counts[w])
+			k.Count(Key(keyCounts, s.id, w), &s.guests.counts[w])
 		} else if k.Loads() && !k.own { // last reports of before are gone
 			gone := s.told[w]
 			if !slices.Contains(workers, w) {
@@ -77,7 +77,7 @@ func (s *server) keepMade(k *Keeper) {
 		}
 	}
 	if k.own && !k.Loads() {
-		k.Record(key(keyWorkers, s.id), workers)
+		k.Record(Key(keyWorkers, s.id), workers)
 	}
 }
 

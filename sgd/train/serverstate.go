@@ -63,7 +63,7 @@ func (s *server) Final(r *record.RankReport) {
 func (s *server) keepPast(k *Keeper) {
 	for w := range s.past {
 		if s.past[w] > 0 || k.Loads() {
-			k.Count(key(keyPast, s.id, w), &s.past[w])
+			k.Count(Key(keyPast, s.id, w), &s.past[w])
 		}
 	}
 }
@@ -72,9 +72,9 @@ func (s *server) keepPast(k *Keeper) {
 func (s *server) Keep(k *Keeper) {
 	if !s.job.Weightless {
 		size := s.job.Model.Layout().Size()
-		k.packed(keyParam, s.shard, s.store.params.f, size)
+		keepPacked(k, keyParam, s.shard, s.store.params.f, size)
 		for _, sl := range s.store.opt.slots() {
-			k.packed(keyOpt+sl.Name, s.shard, sl.V, size)
+			keepPacked(k, keyOpt+sl.Name, s.shard, sl.V, size)
 		}
 	}
 	if !k.Loads() {
@@ -92,14 +92,14 @@ func (s *server) Keep(k *Keeper) {
 		return
 	}
 	for w := range s.holds {
-		k.Count(key(keyHolds, w, s.id), &s.holds[w])
+		k.Count(Key(keyHolds, w, s.id), &s.holds[w])
 	}
 	if !k.own {
 		s.down.keep(k)
 	}
 	s.store.amend.keep(k, under(keyAmends, s.id))
 	s.store.sent.keep(k, under(keySent, s.id), s.shard.size(), s.core.Holds)
-	if k.State(key(keyCore, s.id), s.core); k.Loads() {
+	if k.State(Key(keyCore, s.id), s.core); k.Loads() {
 		s.rated()
 	}
 	s.keepMeasures(k, false)

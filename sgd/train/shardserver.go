@@ -201,5 +201,5 @@ func (s *ShardServer) Keep(k *Keeper) {
 // KeepVector keeps the shard's part of a vector: the observer puts those of all shards
 // together, under one name.
 func (s *ShardServer) KeepVector(k *Keeper, name string, v []float32) {
-	k.packed(name, s.shard, v, s.job.Model.Layout().Size())
+	keepPacked(k, name, s.shard, v, s.job.Model.Layout().Size())
 }

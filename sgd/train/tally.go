@@ -64,7 +64,7 @@ func (r *reducer) moves(n, width int) (bytes int) {
 func tallied(st *State, rank int, h comm.Host, up, down uint64) {
 	c := h.Traffic().Count()
 	for name, n := range map[string]uint64{keyBytesUp: up, keyBytesDown: down, keyRaw: c.RawBytes, keyBF16: c.BF16Bytes} {
-		st.Ints[key(name, rank)] = int64(n)
+		st.Ints[Key(name, rank)] = int64(n)
 	}
 }
 

@@ -95,7 +95,7 @@ func (r *Rank) sendState(ctx context.Context, st *State) error {
 			links := map[string]uint64{keyWire: c.WireSent, keyShared: c.SharedSent, keyReport: c.SentBody[comm.Report],
 				keyBody: c.SentBody[comm.Gradient] + c.SentBody[comm.Parameters] + c.SentBody[comm.Report]}
 			for name, n := range links {
-				st.Ints[key(name, r.rank)] = int64(n)
+				st.Ints[Key(name, r.rank)] = int64(n)
 			}
 		}
 		var err error

@@ -148,16 +148,16 @@ func (w *worker) Final(r *record.RankReport) {
 // Keep keeps what the worker has. One that was dead has nothing, and begins anew
 // with the others.
 func (w *worker) Keep(k *Keeper) {
-	step := key(keyStep, w.rank)
+	step := Key(keyStep, w.rank)
 	alive := !k.Loads() || k.Has(step)
 	k.Int(step, &w.step)
 	for r := 0; r < w.job.Workers && !alive; r++ {
 		other := 0
-		k.Int(key(keyStep, r), &other)
+		k.Int(Key(keyStep, r), &other)
 		w.step = max(w.step, other)
 	}
-	k.Count(key(keyZeroed, w.rank), &w.stats.zeroed)
-	k.Count(key(keyVoided, w.rank), &w.stats.voided)
+	k.Count(Key(keyZeroed, w.rank), &w.stats.zeroed)
+	k.Count(Key(keyVoided, w.rank), &w.stats.voided)
 	if w.job.Elastic {
 		w.keepGone(k)
 	}
@@ -171,9 +171,9 @@ func (w *worker) Keep(k *Keeper) {
 		if k.own || k.anew { // an epoch counts anew, and begins with the servers' parameters
 			continue
 		}
-		k.Count(key(keySeq, w.rank, l.id), &l.seq)
+		k.Count(Key(keySeq, w.rank, l.id), &l.seq)
 		if k.Loads() || l.before > 0 {
-			k.Count(key(keyBefore, w.rank, l.id), &l.before)
+			k.Count(Key(keyBefore, w.rank, l.id), &l.before)
 		}
 		if k.Loads() {
 			w.takeHeld(k, l)
@@ -183,12 +183,12 @@ func (w *worker) Keep(k *Keeper) {
 
 // takeHeld takes up what a server knows that the worker holds of its shard.
 func (w *worker) takeHeld(k *Keeper, l *link) {
-	k.Count(key(keyHolds, w.rank, l.id), &l.version)
+	k.Count(Key(keyHolds, w.rank, l.id), &l.version)
 	if l.in.absolute {
 		return
 	}
 	held := make([]float32, l.shard.size())
-	if k.Vector(key(keyHeld, l.id, w.rank), held); k.Err() == nil {
+	if k.Vector(Key(keyHeld, l.id, w.rank), held); k.Err() == nil {
 		l.shard.scatter(w.params.f, held)
 	}
 }
