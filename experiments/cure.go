@@ -8,6 +8,7 @@ import (
 
 	"github.com/gradlab/gradlab/experiments/config"
 	"github.com/gradlab/gradlab/sgd/train"
+	"github.com/gradlab/gradlab/sgd/train/record"
 )
 
 // Failure is a run that failed, and why.
@@ -42,7 +43,7 @@ func Cure(failed []Failure, made []*Result) string {
 func nearest(c config.Config, made []*Result) (keys string, of *Result) {
 	own, fewest := c.Map(), 0
 	for _, r := range made {
-		if train.Diverged(r.Loss) || accurate(r) && r.Accuracy <= r.Chance {
+		if record.Diverged(r.Loss) || accurate(r) && r.Accuracy <= r.Chance {
 			continue
 		}
 		var other []string

@@ -14,7 +14,7 @@ import (
 
 	"github.com/gradlab/gradlab/experiments/config"
 	"github.com/gradlab/gradlab/experiments/tensorboard"
-	"github.com/gradlab/gradlab/sgd/train"
+	"github.com/gradlab/gradlab/sgd/train/record"
 )
 
 // events writes what a run reports as TensorBoard's event file into the run's
@@ -102,7 +102,7 @@ func hyperparameters(c config.Config) map[string]any {
 	return m
 }
 
-func (e *events) progress(p train.Progress) error {
+func (e *events) progress(p record.Progress) error {
 	vs := []tensorboard.Value{
 		tensorboard.Scalar("train/loss", p.Loss), tensorboard.Scalar("train/lr", p.LR), tensorboard.Scalar("train/epoch", p.Epoch),
 		tensorboard.Scalar("staleness/mean", p.StalenessMean), tensorboard.Scalar("staleness/max", float64(p.StalenessMax)),
@@ -123,7 +123,7 @@ func (e *events) progress(p train.Progress) error {
 	return e.tell(p.Step, p.Seconds, vs)
 }
 
-func (e *events) eval(v train.Eval) error {
+func (e *events) eval(v record.Eval) error {
 	vs := []tensorboard.Value{
 		tensorboard.Scalar("test/accuracy", v.Accuracy), tensorboard.Scalar("test/loss", v.Loss),
 		tensorboard.Scalar("cost/bytes_up", float64(v.BytesUp)), tensorboard.Scalar("cost/bytes_down", float64(v.BytesDown)),

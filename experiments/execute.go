@@ -18,6 +18,7 @@ import (
 	"github.com/gradlab/gradlab/sgd"
 	"github.com/gradlab/gradlab/sgd/external"
 	"github.com/gradlab/gradlab/sgd/train"
+	"github.com/gradlab/gradlab/sgd/train/record"
 )
 
 // Execute makes one run: folder, job, net, record, result. On ErrStopped the
@@ -257,7 +258,7 @@ func (e *execution) hooks() {
 // open makes the observer, which begins from the state that there is, opens the files that
 // the run is told in, and removes those in which an earlier leg told its end.
 func (e *execution) open() (err error) {
-	settled := func(ev train.Eval) bool { return e.config.IsSettled(append(slices.Clone(e.rec.evals), ev)) }
+	settled := func(ev record.Eval) bool { return e.config.IsSettled(append(slices.Clone(e.rec.evals), ev)) }
 	e.obs = &train.Observer{Job: e.job, Sink: e.rec, Settled: settled}
 	e.rec.obs, e.rec.from, e.rec.kept, e.rec.last, e.f.base = e.obs, 0, 0, nil, counters{}
 	if e.src != nil {

@@ -15,6 +15,7 @@ import (
 	"github.com/gradlab/gradlab/internal/regular"
 	"github.com/gradlab/gradlab/lrschedule"
 	"github.com/gradlab/gradlab/sgd/train"
+	"github.com/gradlab/gradlab/sgd/train/record"
 )
 
 // extendsFile names the run that the run of a folder goes on from.
@@ -178,7 +179,7 @@ func endedBefore(folder string, step int, c config.Config) error {
 		return err
 	}
 	goal := c.Goal()
-	var evals []train.Eval
+	var evals []record.Eval
 	for _, m := range ParseMetrics(b) {
 		e := m.Eval
 		if e == nil || e.Step > step || e.Last {

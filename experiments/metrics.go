@@ -12,15 +12,16 @@ import (
 
 	"github.com/gradlab/gradlab/internal/regular"
 	"github.com/gradlab/gradlab/sgd/train"
+	"github.com/gradlab/gradlab/sgd/train/record"
 )
 
 const metricsFile = "metrics.jsonl"
 
 // Metric is a line of metrics.jsonl.
 type Metric struct {
-	Kind     string          `json:"kind"` // progress | eval | members
-	Progress *train.Progress `json:"progress,omitempty"`
-	Eval     *train.Eval     `json:"eval,omitempty"`
+	Kind     string           `json:"kind"` // progress | eval | members
+	Progress *record.Progress `json:"progress,omitempty"`
+	Eval     *record.Eval     `json:"eval,omitempty"`
 
 	Members *train.Membership `json:"members,omitempty"` // of an elastic run, at its begin and when they change
 }
@@ -93,7 +94,7 @@ func recordOf(lines []line, step, n int) metricsSum {
 
 // readMetrics reads the lines of metrics.jsonl that a run keeps which goes on from a
 // checkpoint of a step, with their text and evaluations.
-func (f *folder) readMetrics(from int) (lines []line, text []byte, evals []train.Eval, err error) {
+func (f *folder) readMetrics(from int) (lines []line, text []byte, evals []record.Eval, err error) {
 	old, err := regular.ReadFile(f.file(metricsFile), regular.Any)
 	if err != nil && !errors.Is(err, fs.ErrNotExist) {
 		return nil, nil, nil, err
@@ -132,7 +133,7 @@ func (f *folder) checkMetrics(m *manifest) error {
 
 // appendMetrics opens metrics.jsonl behind its last whole line. Lines of steps
 // after the checkpoint that a resumed run begins from are dropped.
-func (f *folder) appendMetrics(from int) (evals []train.Eval, err error) {
+func (f *folder) appendMetrics(from int) (evals []record.Eval, err error) {
 	lines, text, evals, err := f.readMetrics(from)
 	if err != nil {
 		return nil, err

@@ -12,6 +12,7 @@ import (
 	"github.com/gradlab/gradlab/internal/regular"
 	"github.com/gradlab/gradlab/sgd"
 	"github.com/gradlab/gradlab/sgd/train"
+	"github.com/gradlab/gradlab/sgd/train/record"
 )
 
 // A run is priced where another run of the same trajectory is there: its programs
@@ -123,9 +124,9 @@ type source struct {
 	sizes  *train.Sizes
 	data   sgd.Dataset
 	params []byte // model.safetensors
-	evals  map[moment]train.Eval
-	told   map[int]train.Progress // by step
-	ranks  map[int]train.RankReport
+	evals  map[moment]record.Eval
+	told   map[int]record.Progress // by step
+	ranks  map[int]record.RankReport
 	err    error // something that a priced run needs is not there
 }
 
@@ -137,7 +138,7 @@ type moment struct {
 
 // openSource reads the run that c is to be priced from.
 func openSource(folder string, c config.Config) (*source, error) {
-	s := &source{folder: folder, evals: map[moment]train.Eval{}, told: map[int]train.Progress{}, ranks: map[int]train.RankReport{}}
+	s := &source{folder: folder, evals: map[moment]record.Eval{}, told: map[int]record.Progress{}, ranks: map[int]record.RankReport{}}
 	text, err := regular.ReadFile(filepath.Join(folder, "config.yaml"), regular.Any)
 	if err != nil {
 		return nil, err
@@ -177,7 +178,7 @@ func openSource(folder string, c config.Config) (*source, error) {
 			s.told[m.Progress.Step] = *m.Progress
 		}
 	}
-	var ranks []train.RankReport
+	var ranks []record.RankReport
 	if err := readJSON(filepath.Join(folder, "ranks.json"), &ranks); err != nil {
 		return nil, err
 	}
@@ -225,7 +226,7 @@ type learned struct {
 }
 
 // Progress implements train.Sink.
-func (l learned) Progress(p train.Progress) {
+func (l learned) Progress(p record.Progress) {
 	was, ok := l.told[p.Step]
 	if !ok {
 		l.lacks("report", p.Step)
@@ -236,7 +237,7 @@ func (l learned) Progress(p train.Progress) {
 }
 
 // Eval implements train.Sink.
-func (l learned) Eval(e train.Eval) {
+func (l learned) Eval(e record.Eval) {
 	was, ok := l.evals[moment{e.Step, e.Last}]
 	if !ok {
 		l.lacks("evaluation", e.Step)

@@ -12,7 +12,7 @@ import (
 	"github.com/gradlab/gradlab/comm"
 	"github.com/gradlab/gradlab/experiments/config"
 	"github.com/gradlab/gradlab/internal/patience"
-	"github.com/gradlab/gradlab/sgd/train"
+	"github.com/gradlab/gradlab/sgd/train/record"
 )
 
 // elsewhere are keys of another network and other devices.
@@ -34,7 +34,7 @@ func contentOf(t *testing.T, folder string) map[string]string {
 		out[name] = string(read(name))
 	}
 	var r Result
-	var ranks []train.RankReport
+	var ranks []record.RankReport
 	if err := errors.Join(json.Unmarshal(read("result.json"), &r), json.Unmarshal(read("ranks.json"), &ranks)); err != nil {
 		t.Fatal(err)
 	}

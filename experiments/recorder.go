@@ -12,6 +12,7 @@ import (
 	"github.com/gradlab/gradlab/experiments/config"
 	"github.com/gradlab/gradlab/experiments/progress"
 	"github.com/gradlab/gradlab/sgd/train"
+	"github.com/gradlab/gradlab/sgd/train/record"
 )
 
 // recorder is the sink of a run: everything it hears goes to the folder, to the
@@ -30,7 +31,7 @@ type recorder struct {
 	from      int  // step the run was resumed from
 	kept      int  // step of the last checkpoint; 0: there is none
 	virtual   bool // the clock goes on by itself over a resume
-	evals     []train.Eval
+	evals     []record.Eval
 	trainLoss float64
 	order     *os.File // nil: nothing was logged yet
 	err       error    // of the record itself
@@ -41,7 +42,7 @@ type recorder struct {
 
 var _ train.Sink = (*recorder)(nil)
 
-func (r *recorder) Progress(p train.Progress) {
+func (r *recorder) Progress(p record.Progress) {
 	p.BytesUp += r.f.base.Up
 	p.BytesDown += r.f.base.Down
 	p.Seconds = r.clock(p.Seconds)
@@ -54,7 +55,7 @@ func (r *recorder) Progress(p train.Progress) {
 	}
 }
 
-func (r *recorder) Eval(e train.Eval) {
+func (r *recorder) Eval(e record.Eval) {
 	e.BytesUp += r.f.base.Up
 	e.BytesDown += r.f.base.Down
 	e.Seconds = r.clock(e.Seconds)

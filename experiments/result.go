@@ -14,6 +14,7 @@ import (
 	"github.com/gradlab/gradlab/comm"
 	"github.com/gradlab/gradlab/compress"
 	"github.com/gradlab/gradlab/sgd/train"
+	"github.com/gradlab/gradlab/sgd/train/record"
 )
 
 // Result is what a run came to: one JSON object, the last line that
@@ -84,8 +85,8 @@ type Result struct {
 	Members   []train.Membership `json:"members,omitempty"`
 	Ledger    Ledger             `json:"ledger"`
 	Staleness []uint64           `json:"staleness,omitempty"`   // histogram, all shards together
-	Age       *train.Spread      `json:"age_seconds,omitempty"` // of gradients applied: since their parameters were sent
-	Gap       *train.Spread      `json:"gap,omitempty"`         // of gradients applied, with observe=gap: root mean square of what the parameters moved since
+	Age       *record.Spread     `json:"age_seconds,omitempty"` // of gradients applied: since their parameters were sent
+	Gap       *record.Spread     `json:"gap,omitempty"`         // of gradients applied, with observe=gap: root mean square of what the parameters moved since
 	WaitedFor []float64          `json:"waited_for,omitempty"`  // seconds the others waited for each worker, all shards together
 	Note      string             `json:"note,omitempty"`        // caveat of the data set
 
@@ -93,13 +94,13 @@ type Result struct {
 	Servers bool     `json:"servers"` // bytes go to servers and come from them; otherwise what one worker sends another receives
 	Config  Settings `json:"config"`
 
-	Uncompressed *train.Uncompressed `json:"uncompressed,omitempty"` // of a gradient: what the codec does not take
+	Uncompressed *record.Uncompressed `json:"uncompressed,omitempty"` // of a gradient: what the codec does not take
 
 	Strain  *comm.Strain `json:"strain,omitempty"`  // with key emulate, of all ranks
 	Network *NetworkUse  `json:"network,omitempty"` // on the virtual cluster, of the last leg
 
-	Evals []train.Eval       `json:"-"`
-	Ranks []train.RankReport `json:"-"`
+	Evals []record.Eval       `json:"-"`
+	Ranks []record.RankReport `json:"-"`
 }
 
 // Settings are the keys of a configuration and their values. Numbers that are read from
@@ -261,7 +262,7 @@ func residuals(o *train.Observer, deaths int) (lost float64, unknown int) {
 
 // torn counts the parts of dead workers' pushes that are missing: a push has one for
 // every shard, so that each shard should have as many as the one that has most.
-func torn(reports []train.RankReport, alive map[int]bool) (n uint64) {
+func torn(reports []record.RankReport, alive map[int]bool) (n uint64) {
 	counts := map[[2]int][]uint64{} // of a worker, before a resume or since: by shard
 	shards := 0
 	count := func(leg int, by []uint64) {
@@ -293,7 +294,7 @@ func torn(reports []train.RankReport, alive map[int]bool) (n uint64) {
 }
 
 // add counts what a rank reported.
-func (r *Result) add(rep train.RankReport) {
+func (r *Result) add(rep record.RankReport) {
 	r.Ledger.Sent += rep.Sent
 	r.Ledger.Zeroed += rep.Zeroed
 	r.Ledger.Applied += rep.Ledger.Applied
@@ -354,7 +355,7 @@ func (r *Result) measured(o *train.Observer) {
 		q := func(p float64) float64 { return stat.Quantile(p, stat.Empirical, late, weight) }
 		r.StalenessP50, r.StalenessP90, r.StalenessP99 = q(0.5), q(0.9), q(0.99)
 	}
-	var age, gap []*train.Spread
+	var age, gap []*record.Spread
 	for _, rep := range o.Reports {
 		if rep.Strain != nil {
 			if r.Strain == nil {
@@ -373,7 +374,7 @@ func (r *Result) measured(o *train.Observer) {
 			r.WaitedFor[w] += s
 		}
 	}
-	r.Age, r.Gap = train.MergeSpreads(age...), train.MergeSpreads(gap...)
+	r.Age, r.Gap = record.MergeSpreads(age...), record.MergeSpreads(gap...)
 }
 
 // Crossed is the number of bytes that crossed the network: up and down with
@@ -397,7 +398,7 @@ func (r *Result) Compression(other uint64) (times float64, known bool) {
 
 // Reach notes when a target was first reached, and which evaluation was best, of a run
 // that has these evaluations.
-func (r *Result) Reach(goal train.Goal, evals []train.Eval) {
+func (r *Result) Reach(goal record.Goal, evals []record.Eval) {
 	r.Target, r.Metric, r.Evals, r.TargetReached, r.TargetSeconds, r.TargetBytes = goal.Value, "", evals, false, 0, 0
 	if goal.Loss {
 		r.Metric = goal.Metric()
@@ -412,14 +413,14 @@ func (r *Result) Reach(goal train.Goal, evals []train.Eval) {
 }
 
 // best notes the best evaluation by accuracy, and that by loss; the first of equals.
-func (r *Result) best(evals []train.Eval) {
+func (r *Result) best(evals []record.Eval) {
 	r.BestAccuracy, r.BestAccuracyAt, r.BestLoss, r.BestLossAt = 0, 0, 0, 0
 	accurate, least := false, false
 	for _, e := range evals {
 		if !accurate || e.Accuracy > r.BestAccuracy {
 			accurate, r.BestAccuracy, r.BestAccuracyAt = true, e.Accuracy, e.Step
 		}
-		if !train.Diverged(e.Loss) && (!least || e.Loss < r.BestLoss) {
+		if !record.Diverged(e.Loss) && (!least || e.Loss < r.BestLoss) {
 			least, r.BestLoss, r.BestLossAt = true, e.Loss, e.Step
 		}
 	}
@@ -427,7 +428,7 @@ func (r *Result) best(evals []train.Eval) {
 
 // Best is the best value of a goal's metric at any evaluation, and the update it was at;
 // known is false where there is none.
-func (r *Result) Best(goal train.Goal) (value float64, step int, known bool) {
+func (r *Result) Best(goal record.Goal) (value float64, step int, known bool) {
 	if goal.Loss {
 		return r.BestLoss, r.BestLossAt, r.BestLoss > 0
 	}
@@ -435,10 +436,10 @@ func (r *Result) Best(goal train.Goal) (value float64, step int, known bool) {
 }
 
 // FirstAt is the first evaluation that reaches a goal.
-func FirstAt(evals []train.Eval, goal train.Goal) (train.Eval, bool) {
+func FirstAt(evals []record.Eval, goal record.Goal) (record.Eval, bool) {
 	i := slices.IndexFunc(evals, goal.Reached)
 	if i < 0 {
-		return train.Eval{}, false
+		return record.Eval{}, false
 	}
 	return evals[i], true
 }

@@ -18,6 +18,7 @@ import (
 	"github.com/gradlab/gradlab/internal/regular"
 	"github.com/gradlab/gradlab/sgd/data"
 	"github.com/gradlab/gradlab/sgd/train"
+	"github.com/gradlab/gradlab/sgd/train/record"
 )
 
 // Options says how and where runs are made; what they compute is Config's
@@ -94,7 +95,7 @@ func (f *folder) finished(c config.Config) *Result {
 	if old, err := readConfig(f.path); err != nil || !old.Tells(c) {
 		return nil
 	}
-	var evals []train.Eval
+	var evals []record.Eval
 	ms, _ := regular.ReadFile(f.file(metricsFile), regular.Any)
 	for _, m := range ParseMetrics(ms) {
 		if m.Eval != nil {

@@ -12,7 +12,7 @@ import (
 	"github.com/gradlab/gradlab/experiments/config"
 	"github.com/gradlab/gradlab/experiments/progress"
 	"github.com/gradlab/gradlab/internal/regular"
-	"github.com/gradlab/gradlab/sgd/train"
+	"github.com/gradlab/gradlab/sgd/train/record"
 )
 
 // Record is what a run's folder holds.
@@ -21,11 +21,11 @@ type Record struct {
 	Status Status         `json:"status"`
 	Config map[string]any `json:"config"`
 	Env    map[string]any `json:"env"`
-	Evals  []train.Eval   `json:"evals"`
+	Evals  []record.Eval  `json:"evals"`
 	Result *Result        `json:"result,omitempty"`
 	About  About          `json:"about,omitzero"`
 
-	Ranks []train.RankReport `json:"-"`
+	Ranks []record.RankReport `json:"-"`
 }
 
 // ReadRecord reads a run's folder.
@@ -158,7 +158,7 @@ func (rec *Record) Write(w io.Writer) error {
 }
 
 // spark draws accuracies as a line of blocks.
-func spark(evals []train.Eval) string {
+func spark(evals []record.Eval) string {
 	const blocks = "▁▂▃▄▅▆▇█"
 	ramp := []rune(blocks)
 	lo, hi := 1.0, 0.0

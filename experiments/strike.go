@@ -12,6 +12,7 @@ import (
 	"github.com/gradlab/gradlab/comm/nemesis"
 	"github.com/gradlab/gradlab/experiments/config"
 	"github.com/gradlab/gradlab/sgd/train"
+	"github.com/gradlab/gradlab/sgd/train/record"
 )
 
 // blow is a signal that a process gets at an instant of the run, or its restart.
@@ -95,7 +96,7 @@ type beginning struct {
 }
 
 // Progress implements train.Sink.
-func (b *beginning) Progress(p train.Progress) {
+func (b *beginning) Progress(p record.Progress) {
 	b.once.Do(b.tell)
 	b.Sink.Progress(p)
 }

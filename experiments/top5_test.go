@@ -6,7 +6,7 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/gradlab/gradlab/sgd/train"
+	"github.com/gradlab/gradlab/sgd/train/record"
 )
 
 // Of more than ten classes the share of labels among the five best is recorded,
@@ -22,7 +22,7 @@ func TestTop5(t *testing.T) {
 		if got := res.Top5 > 0; got != want || want && !(res.Top5 > res.Accuracy && res.Top5 < 1) {
 			t.Errorf("%s: top-5 %v, accuracy %v", data, res.Top5, res.Accuracy)
 		}
-		var lines []train.Eval
+		var lines []record.Eval
 		b, err := os.ReadFile(res.Folder + "/metrics.jsonl")
 		if err != nil {
 			t.Fatal(err)

@@ -8,18 +8,19 @@ import (
 
 	"github.com/gradlab/gradlab/experiments/config"
 	"github.com/gradlab/gradlab/sgd/train"
+	"github.com/gradlab/gradlab/sgd/train/record"
 )
 
 // The counts of two shards whose workers were killed, one of them between the halves of
 // a push: before, the half that is missing was defined away.
 func TestF2TornPushesAreCounted(t *testing.T) {
 	t.Parallel()
-	server := func(shard int, taken ...uint64) train.RankReport {
+	server := func(shard int, taken ...uint64) record.RankReport {
 		sum := uint64(0)
 		for _, n := range taken {
 			sum += n
 		}
-		rep := train.RankReport{Rank: 4 + shard, Role: "server", Shard: shard, Taken: taken}
+		rep := record.RankReport{Rank: 4 + shard, Role: "server", Shard: shard, Taken: taken}
 		rep.Ledger.Applied = sum
 		return rep
 	}
@@ -27,7 +28,7 @@ func TestF2TornPushesAreCounted(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	o := &train.Observer{Job: job, Reports: []train.RankReport{
+	o := &train.Observer{Job: job, Reports: []record.RankReport{
 		{Rank: 0, Role: "worker", Sent: 2 * 505}, server(0, 505, 20, 28, 48), server(1, 505, 19, 28, 48),
 	}}
 	r := ResultOf(o)

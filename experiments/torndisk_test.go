@@ -10,7 +10,7 @@ import (
 	"testing"
 
 	"github.com/gradlab/gradlab/internal/rng"
-	"github.com/gradlab/gradlab/sgd/train"
+	"github.com/gradlab/gradlab/sgd/train/record"
 )
 
 // platter is a disk whose power can fail after any operation. What a program does to it is
@@ -186,7 +186,7 @@ func crashes(t *testing.T, p *platter) (tried, older, damaged int) {
 	}
 	for n := 1; n <= 3; n++ {
 		from := len(p.outages)
-		for _, m := range []Metric{{Kind: "progress", Progress: &train.Progress{Step: n}}, {Kind: "eval", Eval: &train.Eval{Step: n}}} {
+		for _, m := range []Metric{{Kind: "progress", Progress: &record.Progress{Step: n}}, {Kind: "eval", Eval: &record.Eval{Step: n}}} {
 			if err := f.metric(m); err != nil {
 				t.Fatal(err)
 			}

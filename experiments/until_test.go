@@ -12,6 +12,7 @@ import (
 	"github.com/gradlab/gradlab/experiments/config"
 	"github.com/gradlab/gradlab/internal/patience"
 	"github.com/gradlab/gradlab/sgd/train"
+	"github.com/gradlab/gradlab/sgd/train/record"
 )
 
 // A run that ends at its target ends with the evaluation that the run that goes on
@@ -38,7 +39,7 @@ func TestUntilTarget(t *testing.T) {
 				if len(whole.Evals) < 5 {
 					t.Fatal(whole.Evals)
 				}
-				target := train.Goal{Value: math.Max(whole.Evals[0].Accuracy, whole.Evals[3].Accuracy)}
+				target := record.Goal{Value: math.Max(whole.Evals[0].Accuracy, whole.Evals[3].Accuracy)}
 				over := append(over, fmt.Sprint("target=", target.Value))
 				want, _ := FirstAt(whole.Evals, target)
 				whole.Reach(target, whole.Evals)
@@ -196,7 +197,7 @@ func TestUntilPlateau(t *testing.T) {
 	for _, way := range [][]string{{"mode=reduce"}, {"policy=asp", "device.law=lognormal(sigma=0.3)"}, {"mode=reduce", "metric=loss"}, {"mode=reduce", "net=local"}} {
 		over := append(append([]string{}, way...), "steps=400", "eval_every=5", "epochs=0", "schedule=constant(lr=0.5)")
 		whole := mustExecute(t, over...)
-		goal := train.Goal{Loss: strings.Contains(strings.Join(way, " "), "loss")}
+		goal := record.Goal{Loss: strings.Contains(strings.Join(way, " "), "loss")}
 		at, best := -1, 0
 		for i, e := range whole.Evals {
 			v, of := goal.Of(e), goal.Of(whole.Evals[best])

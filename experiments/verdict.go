@@ -9,6 +9,7 @@ import (
 
 	"github.com/gradlab/gradlab/comm"
 	"github.com/gradlab/gradlab/sgd/train"
+	"github.com/gradlab/gradlab/sgd/train/record"
 )
 
 // Ranks that a launcher has started, each by itself, end when the run has: the observer
@@ -37,7 +38,7 @@ func telling(obs *train.Observer, program comm.Program, requeue func() bool) com
 			return err
 		}
 		head := comm.Header{From: int32(h.Rank()), Tag: verdictTag, Kind: comm.Report, Code: verdictDone}
-		if slices.ContainsFunc(obs.Reports, func(r train.RankReport) bool { return r.Stopped }) {
+		if slices.ContainsFunc(obs.Reports, func(r record.RankReport) bool { return r.Stopped }) {
 			if head.Code = verdictStopped; requeue() {
 				head.Code = verdictRequeue
 			}

@@ -13,6 +13,7 @@ import (
 	"github.com/gradlab/gradlab/experiments/stats"
 	"github.com/gradlab/gradlab/experiments/store"
 	"github.com/gradlab/gradlab/sgd/train"
+	"github.com/gradlab/gradlab/sgd/train/record"
 	"github.com/gradlab/gradlab/staleness"
 )
 
@@ -104,7 +105,7 @@ func trainings(runs []*store.Run, target float64) (map[string]*tried, error) {
 		if r.State != store.Done && r.State != store.Failed || c.Weightless || learnt(c) == "" {
 			continue
 		}
-		goal := train.Goal{Value: target}
+		goal := record.Goal{Value: target}
 		if target == 0 {
 			goal = c.Goal()
 		}

@@ -9,6 +9,7 @@ import (
 	"github.com/gradlab/gradlab/experiments"
 	"github.com/gradlab/gradlab/experiments/config"
 	"github.com/gradlab/gradlab/sgd/train"
+	"github.com/gradlab/gradlab/sgd/train/record"
 )
 
 // Measured is what a run shows of time and bytes.
@@ -16,7 +17,7 @@ type Measured struct {
 	Ends               []float64 // virtual seconds at which updates were made: all of up to 799, else some hundreds
 	Updates            []int     // how many were made by then
 	BytesUp, BytesDown uint64    // by and to all workers
-	Reports            []train.RankReport
+	Reports            []record.RankReport
 	Links              []sim.Link // how much of the network was used
 }
 
@@ -83,11 +84,11 @@ type instants struct {
 	total int
 }
 
-func (e *instants) Progress(p train.Progress) {
+func (e *instants) Progress(p record.Progress) {
 	e.at, e.made = append(e.at, p.Seconds), append(e.made, p.Step)
 	if e.steps != nil {
 		e.steps(p.Step, e.total)
 	}
 }
-func (e *instants) Eval(train.Eval)                    {}
+func (e *instants) Eval(record.Eval)                   {}
 func (e *instants) Checkpoint(int, *train.State) error { return nil }

@@ -11,6 +11,7 @@ import (
 	"github.com/gradlab/gradlab/sgd"
 	"github.com/gradlab/gradlab/sgd/nn"
 	"github.com/gradlab/gradlab/sgd/train"
+	"github.com/gradlab/gradlab/sgd/train/record"
 	"github.com/gradlab/gradlab/staleness"
 )
 
@@ -110,10 +111,10 @@ func (s *samples) Batch(d sgd.Draw, b *sgd.Batch) error {
 }
 
 // pace hears how a run goes on, and forgets all but when it was where.
-type pace struct{ first, last train.Progress }
+type pace struct{ first, last record.Progress }
 
 // Progress implements train.Sink.
-func (p *pace) Progress(at train.Progress) {
+func (p *pace) Progress(at record.Progress) {
 	if p.first.Step < warmSteps {
 		p.first = at
 	}
@@ -121,7 +122,7 @@ func (p *pace) Progress(at train.Progress) {
 }
 
 // Eval and Checkpoint implement train.Sink.
-func (*pace) Eval(train.Eval)                    {}
+func (*pace) Eval(record.Eval)                   {}
 func (*pace) Checkpoint(int, *train.State) error { return nil }
 
 // seconds is the time of a step.

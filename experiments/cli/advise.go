@@ -21,7 +21,7 @@ import (
 	"github.com/gradlab/gradlab/experiments/progress"
 	"github.com/gradlab/gradlab/experiments/report"
 	"github.com/gradlab/gradlab/experiments/store"
-	"github.com/gradlab/gradlab/sgd/train"
+	"github.com/gradlab/gradlab/sgd/train/record"
 )
 
 type adviseFlags struct {
@@ -450,7 +450,7 @@ type nearest struct {
 // adviceSummary is the answer in the shape of a report's. Times are seconds for what one
 // update of the baseline learns, bytes likewise; the baseline is the best without a codec.
 func adviceSummary(q *advise.Question, v advise.Verdict, show []*advise.Option, known map[string]advise.Belief) report.Summary {
-	s := report.Summary{Facet: facetOf(q), Target: train.Goal{Value: q.Target}, Baseline: &report.Baseline{Configuration: named(v.Raw), Seconds: store.Maybe(v.Raw.Time())}}
+	s := report.Summary{Facet: facetOf(q), Target: record.Goal{Value: q.Target}, Baseline: &report.Baseline{Configuration: named(v.Raw), Seconds: store.Maybe(v.Raw.Time())}}
 	first := advise.First(show, known)
 	var learn []*advise.Option
 	for _, o := range show {

@@ -20,7 +20,7 @@ import (
 	"github.com/gradlab/gradlab/experiments/config"
 	"github.com/gradlab/gradlab/experiments/mlflow"
 	"github.com/gradlab/gradlab/experiments/store"
-	"github.com/gradlab/gradlab/sgd/train"
+	"github.com/gradlab/gradlab/sgd/train/record"
 )
 
 func (e *env) runsCommand() *cobra.Command {
@@ -270,7 +270,7 @@ func usualField(runs []*store.Run) string {
 }
 
 // compareFacets compares the configurations of each environment by themselves.
-func compareFacets(runs []*store.Run, f store.Field, baseline string, target train.Goal) ([]*store.Comparison, error) {
+func compareFacets(runs []*store.Run, f store.Field, baseline string, target record.Goal) ([]*store.Comparison, error) {
 	if !slices.ContainsFunc(runs, (*store.Run).IsDone) {
 		return nil, usageError{errors.New("none of these runs is done; gradlab runs list shows their state")}
 	}
@@ -564,11 +564,11 @@ func formatOf(file string, format *string) error {
 }
 
 // goalOf reads a flag --target; none: there is none.
-func goalOf(text string) (train.Goal, error) {
+func goalOf(text string) (record.Goal, error) {
 	if text == "" {
-		return train.Goal{}, nil
+		return record.Goal{}, nil
 	}
-	g, err := train.ParseGoal(text)
+	g, err := record.ParseGoal(text)
 	if err != nil {
 		return g, usageError{fmt.Errorf("--target: %w", err)}
 	}

@@ -24,7 +24,7 @@ import (
 	"github.com/gradlab/gradlab/experiments/progress"
 	"github.com/gradlab/gradlab/experiments/store"
 	"github.com/gradlab/gradlab/experiments/sweep"
-	"github.com/gradlab/gradlab/sgd/train"
+	"github.com/gradlab/gradlab/sgd/train/record"
 )
 
 func (e *env) sweepCommand() *cobra.Command {
@@ -390,7 +390,7 @@ func (e *env) writeOutcomes(jobs []sweep.Job, done map[string]*store.Run, outcom
 }
 
 // toward is the result of a run that was made before, for a target of now.
-func toward(r *store.Run, target train.Goal) (*experiments.Result, error) {
+func toward(r *store.Run, target record.Goal) (*experiments.Result, error) {
 	c, err := r.Metrics()
 	if err != nil {
 		return nil, err
@@ -424,7 +424,7 @@ func compareJobs(w io.Writer, jobs []sweep.Job, out string) error {
 	target := jobs[0].Config.Goal()
 	for _, j := range jobs {
 		if j.Config.Goal() != target {
-			target = train.Goal{}
+			target = record.Goal{}
 		}
 	}
 	comparisons, err := compareFacets(runs, f, "", target)

@@ -25,7 +25,8 @@ import (
 	"github.com/gradlab/gradlab/sgd/nn"
 	"github.com/gradlab/gradlab/sgd/profile"
 	"github.com/gradlab/gradlab/sgd/train"
-	_ "github.com/gradlab/gradlab/sgd/train/gossip"      // its modes
+	_ "github.com/gradlab/gradlab/sgd/train/gossip" // its modes
+	"github.com/gradlab/gradlab/sgd/train/record"
 	_ "github.com/gradlab/gradlab/sgd/train/replicas"    // likewise
 	_ "github.com/gradlab/gradlab/sgd/train/sandblaster" // likewise
 	"github.com/gradlab/gradlab/sgd/train/timing"
@@ -184,8 +185,8 @@ func (c *Config) resolveKeys() []error {
 }
 
 // Goal is what keys target, target_of and metric say.
-func (c Config) Goal() train.Goal {
-	return train.Goal{Loss: c.Metric == "loss", OfBest: c.TargetOf == targetBest && c.Target > 0, Value: c.Target}
+func (c Config) Goal() record.Goal {
+	return record.Goal{Loss: c.Metric == "loss", OfBest: c.TargetOf == targetBest && c.Target > 0, Value: c.Target}
 }
 
 // checkUntil refuses a target that cannot come.

@@ -20,7 +20,7 @@ import (
 	"github.com/gradlab/gradlab/experiments/hardware"
 	"github.com/gradlab/gradlab/internal/portable"
 	"github.com/gradlab/gradlab/registry"
-	"github.com/gradlab/gradlab/sgd/train"
+	"github.com/gradlab/gradlab/sgd/train/record"
 )
 
 // Config is everything that decides a run. Each field's key is the same on the
@@ -264,7 +264,7 @@ func (c *Config) aimedAt() error {
 // aim sets target, target_of and metric by a text such as loss<=1.9, or target and
 // target_of by 0.95best, which is of the metric there is.
 func (c *Config) aim(text string) error {
-	g, err := train.ParseGoal(text)
+	g, err := record.ParseGoal(text)
 	if err != nil {
 		return fmt.Errorf("key \"target\": %w", err)
 	}

@@ -9,6 +9,7 @@ import (
 	"strings"
 
 	"github.com/gradlab/gradlab/sgd/train"
+	"github.com/gradlab/gradlab/sgd/train/record"
 	"github.com/gradlab/gradlab/staleness"
 )
 
@@ -49,7 +50,7 @@ const Plateau = 5
 
 // IsSettled reports whether a run with these evaluations ends with the last of them: by
 // until=plateau.
-func (c Config) IsSettled(evals []train.Eval) bool {
+func (c Config) IsSettled(evals []record.Eval) bool {
 	if c.Until != UntilPlateau {
 		return false
 	}

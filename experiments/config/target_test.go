@@ -5,7 +5,7 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/gradlab/gradlab/sgd/train"
+	"github.com/gradlab/gradlab/sgd/train/record"
 )
 
 // A target may be a loss; what is kept of it can be read again, as a configuration and as
@@ -13,7 +13,7 @@ import (
 func TestTargetOfALoss(t *testing.T) {
 	t.Parallel()
 	c := mustRuns(t, "steps: 1\n", "target=loss<=1.9")[0].Config
-	if c.Goal() != (train.Goal{Loss: true, Value: 1.9}) || c.Metric != "loss" {
+	if c.Goal() != (record.Goal{Loss: true, Value: 1.9}) || c.Metric != "loss" {
 		t.Errorf("%v, metric=%s", c.Goal(), c.Metric)
 	}
 	if again, _, err := ParseConfig(c.YAML()); err != nil || again != c {
@@ -22,10 +22,10 @@ func TestTargetOfALoss(t *testing.T) {
 	if again := mustRuns(t, string(c.YAML()))[0].Config; again != c {
 		t.Errorf("read as a recipe: %v", again.Goal())
 	}
-	if c := mustRuns(t, "steps: 1\nmetric: loss\n")[0].Config; c.Goal() != (train.Goal{Loss: true}) {
+	if c := mustRuns(t, "steps: 1\nmetric: loss\n")[0].Config; c.Goal() != (record.Goal{Loss: true}) {
 		t.Errorf("metric=loss: %v", c.Goal())
 	}
-	if c := mustRuns(t, "steps: 1\ntarget: loss<=3\n", "target=accuracy>=0.9")[0].Config; c.Goal() != (train.Goal{Value: 0.9}) {
+	if c := mustRuns(t, "steps: 1\ntarget: loss<=3\n", "target=accuracy>=0.9")[0].Config; c.Goal() != (record.Goal{Value: 0.9}) {
 		t.Errorf("accuracy over loss: %v", c.Goal())
 	}
 	for text, want := range map[string]string{
@@ -48,7 +48,7 @@ func TestTargetOfALoss(t *testing.T) {
 // a plain one takes its place. No run ends at it.
 func TestTargetOfTheBest(t *testing.T) {
 	t.Parallel()
-	for text, want := range map[string]train.Goal{
+	for text, want := range map[string]record.Goal{
 		"0.95best": {OfBest: true, Value: 0.95}, "accuracy>=0.9best": {OfBest: true, Value: 0.9}, "loss<=1.05best": {Loss: true, OfBest: true, Value: 1.05},
 	} {
 		c := mustRuns(t, "steps: 1\n", "target="+text)[0].Config
@@ -65,7 +65,7 @@ func TestTargetOfTheBest(t *testing.T) {
 			t.Errorf("%s makes another run", text)
 		}
 	}
-	if c := mustRuns(t, "steps: 1\ntarget: 0.95best\n", "target=0.9")[0].Config; c.Goal() != (train.Goal{Value: 0.9}) {
+	if c := mustRuns(t, "steps: 1\ntarget: 0.95best\n", "target=0.9")[0].Config; c.Goal() != (record.Goal{Value: 0.9}) {
 		t.Errorf("a value over a share: %v", c.Goal())
 	}
 	if _, err := parse(t, "steps: 1\nmetric: loss\ntarget: 0.95best\n").Runs(nil, false); err == nil || !strings.Contains(err.Error(), "at least 1best") {

@@ -14,7 +14,7 @@ import (
 
 	"github.com/gradlab/gradlab/experiments/config"
 	"github.com/gradlab/gradlab/experiments/store"
-	"github.com/gradlab/gradlab/sgd/train"
+	"github.com/gradlab/gradlab/sgd/train/record"
 )
 
 // tag names what tells a run apart: its configuration and when it began.
@@ -334,7 +334,7 @@ func resultOf(run *store.Run) (out []metric) {
 	return out
 }
 
-func finite(x float64) bool { return !math.IsNaN(x) && !math.IsInf(x, 0) && !train.Diverged(x) }
+func finite(x float64) bool { return !math.IsNaN(x) && !math.IsInf(x, 0) && !record.Diverged(x) }
 
 // instant is when a run was so many seconds old by the net's clock, in milliseconds:
 // relative time on the server is virtual where the run's is.

@@ -6,7 +6,7 @@ import (
 	"strconv"
 	"time"
 
-	"github.com/gradlab/gradlab/sgd/train"
+	"github.com/gradlab/gradlab/sgd/train/record"
 )
 
 // Bytes writes a number of bytes in decimal units: 12.4 MB.
@@ -64,7 +64,7 @@ func Seconds(s float64) string {
 // Loss writes a loss with four decimals, and one that has grown beyond all bounds with
 // four digits: 0.0747, 3.209e+14.
 func Loss(v float64) string {
-	if train.Diverged(v) && !math.IsInf(v, 0) {
+	if record.Diverged(v) && !math.IsInf(v, 0) {
 		return "not finite"
 	}
 	if math.Abs(v) < 1e5 {

@@ -12,7 +12,7 @@ import (
 	"time"
 	"unicode"
 
-	"github.com/gradlab/gradlab/sgd/train"
+	"github.com/gradlab/gradlab/sgd/train/record"
 )
 
 // clock is a time that tests move.
@@ -33,15 +33,15 @@ func TestPlainLines(t *testing.T) {
 	r := d.Run("quickstart codec=raw", 1200, 0)
 	for step := 1; step <= 400; step++ {
 		c.forward(time.Second / 20)
-		r.Progress(train.Progress{Step: step, Loss: 0.41, BytesUp: 31000 * uint64(step), BytesDown: 31000 * uint64(step)})
+		r.Progress(record.Progress{Step: step, Loss: 0.41, BytesUp: 31000 * uint64(step), BytesDown: 31000 * uint64(step)})
 		if step%40 == 0 {
-			r.Eval(train.Eval{Step: step, Accuracy: 0.9123})
+			r.Eval(record.Eval{Step: step, Accuracy: 0.9123})
 		}
 	}
 	r.Note("checkpoint at step %d", 400)
 	r.Done("done: accuracy 0.9123")
 	r.Done("twice")
-	r.Progress(train.Progress{Step: 500})
+	r.Progress(record.Progress{Step: 500})
 	d.Close()
 
 	lines := strings.Split(strings.TrimSpace(out.String()), "\n")
@@ -83,7 +83,7 @@ func TestPlainLinesKeepTheirDistance(t *testing.T) {
 	r := d.Run("run", 0, 0)
 	for step := range 1000 {
 		c.forward(100 * time.Millisecond)
-		r.Progress(train.Progress{Step: step})
+		r.Progress(record.Progress{Step: step})
 	}
 	if n := strings.Count(out.String(), "\n"); n != 10 {
 		t.Errorf("%d lines in 100 seconds", n)
@@ -91,7 +91,7 @@ func TestPlainLinesKeepTheirDistance(t *testing.T) {
 	out.Reset()
 	for step := range 1000 {
 		c.forward(10 * time.Millisecond)
-		r.Eval(train.Eval{Step: 1000 + step})
+		r.Eval(record.Eval{Step: 1000 + step})
 	}
 	if n := strings.Count(out.String(), "\n"); n != 5 {
 		t.Errorf("%d lines of evaluations in 10 seconds", n)
@@ -102,9 +102,9 @@ func TestPlainTextHasNoControlCharacters(t *testing.T) {
 	d, out, c := plainDisplay(Plain, Every(0))
 	r := d.Run("evil\x1b[2J\rname\n", 0, 0)
 	r.Note("a\tb\r\nc")
-	r.Eval(train.Eval{Accuracy: math.NaN()})
+	r.Eval(record.Eval{Accuracy: math.NaN()})
 	c.forward(time.Second)
-	r.Progress(train.Progress{Loss: math.Inf(1)})
+	r.Progress(record.Progress{Loss: math.Inf(1)})
 	r.Done("end\x07")
 	d.Logf("%s", "log\x1b]0;title\x07\n")
 	for i := range 11 {
@@ -163,8 +163,8 @@ func TestNothingIsShownQuietly(t *testing.T) {
 	var b bytes.Buffer
 	for _, d := range []*Display{none, New(&b, Quiet), New(nil)} {
 		r := d.Run("run", 10, 0)
-		r.Progress(train.Progress{Step: 1})
-		r.Eval(train.Eval{})
+		r.Progress(record.Progress{Step: 1})
+		r.Eval(record.Eval{})
 		r.Note("note")
 		r.Done("done")
 		d.Logf("log")
@@ -181,7 +181,7 @@ func TestResumedRunTellsTheSpeedOfNow(t *testing.T) {
 	d, out, c := plainDisplay()
 	r := d.Run("run", 2000, 1000)
 	c.forward(10 * time.Second)
-	r.Progress(train.Progress{Step: 1010})
+	r.Progress(record.Progress{Step: 1010})
 	if got := out.String(); !strings.Contains(got, "step 1010/2000 (50 %)  1.0 steps/s  eta 16m30s") {
 		t.Error(got)
 	}
@@ -194,9 +194,9 @@ func TestTerminal(t *testing.T) {
 	d.now = func() time.Time { return c.t }
 	a, b := d.Run("codec=raw", 1200, 0), d.Run("codec=feedback(topk(keep=0.01))", 0, 0)
 	c.forward(20 * time.Second)
-	a.Progress(train.Progress{Step: 400, Loss: 0.41, BytesUp: 12.4e6})
-	a.Eval(train.Eval{Step: 400, Accuracy: 0.9123})
-	b.Progress(train.Progress{Step: 77})
+	a.Progress(record.Progress{Step: 400, Loss: 0.41, BytesUp: 12.4e6})
+	a.Eval(record.Eval{Step: 400, Accuracy: 0.9123})
+	b.Progress(record.Progress{Step: 77})
 	d.Download("mnist/train", 1e6, 4e6)
 	time.Sleep(500 * time.Millisecond)
 	d.Logf("between")
@@ -221,7 +221,7 @@ func TestRowsFitTheTerminal(t *testing.T) {
 	defer d.Close()
 	name := strings.Repeat("long ", 20)
 	r := d.Run(name, 100, 0)
-	r.Progress(train.Progress{Step: 50, Loss: 1.23456})
+	r.Progress(record.Progress{Step: 50, Loss: 1.23456})
 	for width := range 200 {
 		var b strings.Builder
 		st := statistics(width)
@@ -243,8 +243,8 @@ func TestConcurrentUse(t *testing.T) {
 			wg.Go(func() {
 				r := d.Run(fmt.Sprint("run ", i), 50, 0)
 				for step := range 50 {
-					r.Progress(train.Progress{Step: step})
-					r.Eval(train.Eval{Step: step})
+					r.Progress(record.Progress{Step: step})
+					r.Eval(record.Eval{Step: step})
 					d.Download(fmt.Sprint("file ", i%3), int64(step), 49)
 				}
 				r.Note("note")

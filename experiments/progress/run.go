@@ -6,7 +6,7 @@ import (
 	"sync"
 	"time"
 
-	"github.com/gradlab/gradlab/sgd/train"
+	"github.com/gradlab/gradlab/sgd/train/record"
 )
 
 // Run shows one run of a training. A nil *Run shows nothing. Methods may be
@@ -20,8 +20,8 @@ type Run struct {
 	told     bool // there was a progress report
 	step     int
 	speed    meter
-	progress train.Progress
-	eval     *train.Eval
+	progress record.Progress
+	eval     *record.Eval
 	passes   [2]int // of the update that is being made: done, and all; zero: not told
 }
 
@@ -38,7 +38,7 @@ func (d *Display) Run(name string, total, start int) *Run {
 }
 
 // Progress shows how far the run has come.
-func (r *Run) Progress(p train.Progress) {
+func (r *Run) Progress(p record.Progress) {
 	r.update(func() {
 		r.told, r.step, r.progress, r.passes = true, p.Step, p, [2]int{}
 		r.speed.add(r.row.d.now(), float64(p.Step))
@@ -46,7 +46,7 @@ func (r *Run) Progress(p train.Progress) {
 }
 
 // Eval shows an evaluation.
-func (r *Run) Eval(e train.Eval) {
+func (r *Run) Eval(e record.Eval) {
 	r.update(func() {
 		r.step, r.eval = max(r.step, e.Step), &e
 		if !r.told {

@@ -9,7 +9,7 @@ import (
 	"github.com/gradlab/gradlab/experiments/progress"
 	"github.com/gradlab/gradlab/experiments/stats"
 	"github.com/gradlab/gradlab/experiments/store"
-	"github.com/gradlab/gradlab/sgd/train"
+	"github.com/gradlab/gradlab/sgd/train/record"
 )
 
 // The page begins with a matrix of answers: a row for each network, a column for each thing
@@ -106,7 +106,7 @@ func TestOneUnit(t *testing.T) {
 // Where a step is mostly on the wire, or mostly coding, a sentence says so.
 func TestBottlenecks(t *testing.T) {
 	t.Parallel()
-	for want, spent := range map[string]train.Times{
+	for want, spent := range map[string]record.Times{
 		"The network is saturated: 85 % of a step or more is on the wire, so policies": {Compute: 1, Encode: 0.5, Wire: 8.5},
 		"Coding is up to 80 % of a step with ":                                         {Compute: 1, Encode: 5, Decode: 3, Wire: 1},
 		"":                                                                             {Compute: 5, Encode: 1, Wire: 4},
@@ -114,7 +114,7 @@ func TestBottlenecks(t *testing.T) {
 		task := mustNew(t, append(seeded("raw", 0.9, keep), seeded("bf16", 0.9, keep)...)).Tasks[0]
 		for _, c := range task.Configs {
 			for _, trial := range c.Trials {
-				trial.Ranks = []train.RankReport{{Role: "worker", Steps: 1, Time: &spent}}
+				trial.Ranks = []record.RankReport{{Role: "worker", Steps: 1, Time: &spent}}
 			}
 		}
 		said := strings.Join(task.bottlenecks(), " ")

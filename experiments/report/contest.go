@@ -7,7 +7,7 @@ import (
 
 	"github.com/gradlab/gradlab/experiments/stats"
 	"github.com/gradlab/gradlab/experiments/store"
-	"github.com/gradlab/gradlab/sgd/train"
+	"github.com/gradlab/gradlab/sgd/train/record"
 )
 
 // Behind is where a multiple comparison with the best leaves a configuration.
@@ -134,7 +134,7 @@ func (t *Task) scores() *contest {
 }
 
 // bestOf is a run's best accuracy, or its least loss; NaN where there is none.
-func bestOf(r *store.Run, goal train.Goal) float64 {
+func bestOf(r *store.Run, goal record.Goal) float64 {
 	if v, _, known := r.Result.Best(goal); known {
 		return v
 	}

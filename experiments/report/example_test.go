@@ -6,7 +6,7 @@ import (
 
 	"github.com/gradlab/gradlab/experiments/report"
 	"github.com/gradlab/gradlab/experiments/store"
-	"github.com/gradlab/gradlab/sgd/train"
+	"github.com/gradlab/gradlab/sgd/train/record"
 )
 
 // One page from run folders; it begins with the answer.
@@ -15,7 +15,7 @@ func Example() {
 	if err != nil {
 		panic(err)
 	}
-	r, err := report.New(runs, train.Goal{})
+	r, err := report.New(runs, record.Goal{})
 	if err != nil {
 		panic(err)
 	}

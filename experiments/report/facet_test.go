@@ -8,7 +8,7 @@ import (
 	"testing"
 
 	"github.com/gradlab/gradlab/experiments/store"
-	"github.com/gradlab/gradlab/sgd/train"
+	"github.com/gradlab/gradlab/sgd/train/record"
 )
 
 // seeded are three runs of a codec, whose accuracies lie around one.
@@ -155,7 +155,7 @@ func TestSameTrajectoriesAreOneTest(t *testing.T) {
 // Another target than the runs aimed at is looked up in their evaluations.
 func TestTargetOfTheReport(t *testing.T) {
 	t.Parallel()
-	r, err := New(sample, train.Goal{Value: 0.05})
+	r, err := New(sample, record.Goal{Value: 0.05})
 	if err != nil {
 		t.Fatal(err)
 	}

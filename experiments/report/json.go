@@ -7,16 +7,16 @@ import (
 
 	"github.com/gradlab/gradlab/experiments/stats"
 	"github.com/gradlab/gradlab/experiments/store"
-	"github.com/gradlab/gradlab/sgd/train"
+	"github.com/gradlab/gradlab/sgd/train/record"
 )
 
 // Summary is what a task's runs say, as data: one JSON object.
 type Summary struct {
-	Facet    string     `json:"facet"`  // what was computed, and where, as the page is headed
-	Target   train.Goal `json:"target"` // 0: none
-	Seeds    int        `json:"seeds"`  // most of a configuration
-	Answers  Answers    `json:"answers"`
-	Baseline *Baseline  `json:"baseline"` // one worker alone; null: it is not there
+	Facet    string      `json:"facet"`  // what was computed, and where, as the page is headed
+	Target   record.Goal `json:"target"` // 0: none
+	Seeds    int         `json:"seeds"`  // most of a configuration
+	Answers  Answers     `json:"answers"`
+	Baseline *Baseline   `json:"baseline"` // one worker alone; null: it is not there
 	// Crossings are where the best configurations over a swept key change places, of this
 	// facet or of several that differ in the key.
 	Crossings []Crossing `json:"crossings"`

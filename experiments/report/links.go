@@ -4,7 +4,7 @@ import (
 	"fmt"
 
 	"github.com/gradlab/gradlab/comm"
-	"github.com/gradlab/gradlab/sgd/train"
+	"github.com/gradlab/gradlab/sgd/train/record"
 )
 
 // Links are told by who is at their ends.
@@ -12,7 +12,7 @@ var linkNames = []string{"workers to servers", "servers to workers", "between wo
 
 // byLink adds up what ranks sent, by linkNames. Ranks with very many peers, and
 // folders from before, do not tell it.
-func byLink(ranks []train.RankReport) []float64 {
+func byLink(ranks []record.RankReport) []float64 {
 	out := make([]float64, len(linkNames))
 	roles := map[int]string{}
 	for _, r := range ranks {
@@ -48,7 +48,7 @@ type pair struct {
 
 // busiestLink is the pair between which most bytes crossed, the first of equals.
 // One end's word is enough: of two that tell, the same.
-func busiestLink(ranks []train.RankReport) (most pair) {
+func busiestLink(ranks []record.RankReport) (most pair) {
 	for _, r := range ranks {
 		for _, p := range r.Peers {
 			c := pair{a: r.Rank, b: p.Rank}

@@ -6,7 +6,7 @@ import (
 	"testing"
 
 	"github.com/gradlab/gradlab/experiments/store"
-	"github.com/gradlab/gradlab/sgd/train"
+	"github.com/gradlab/gradlab/sgd/train/record"
 )
 
 // Runs that are compared by their loss: less is better, everywhere.
@@ -50,7 +50,7 @@ func TestByLoss(t *testing.T) {
 	if strings.Contains(page, "Most accurate") {
 		t.Error("the page speaks of accuracy")
 	}
-	r, err := New(runs, train.Goal{Loss: true, Value: 1e9}) // every first evaluation reaches it
+	r, err := New(runs, record.Goal{Loss: true, Value: 1e9}) // every first evaluation reaches it
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -72,7 +72,7 @@ func TestDivergedSeedsMakeGaps(t *testing.T) {
 	for _, losses := range [][]float64{{2, 1, 0.5}, {2, math.MaxFloat64, 0.5}} {
 		tr := &Trial{}
 		for i, l := range losses {
-			tr.Curve.Progress = append(tr.Curve.Progress, train.Progress{Step: i + 1, Loss: l})
+			tr.Curve.Progress = append(tr.Curve.Progress, record.Progress{Step: i + 1, Loss: l})
 		}
 		c.Trials = append(c.Trials, tr)
 	}

@@ -20,7 +20,7 @@ import (
 
 	"github.com/gradlab/gradlab/experiments/figure"
 	"github.com/gradlab/gradlab/experiments/store"
-	"github.com/gradlab/gradlab/sgd/train"
+	"github.com/gradlab/gradlab/sgd/train/record"
 )
 
 // Report is a comparison of runs.
@@ -40,7 +40,7 @@ type Report struct {
 // to the target, as never unless they had reached it. target is what is
 // to be reached first, whatever the runs looked for; none: that of a task's runs, if
 // they agree. It fails if there are no runs at all.
-func New(runs []*store.Run, target train.Goal) (*Report, error) {
+func New(runs []*store.Run, target record.Goal) (*Report, error) {
 	if len(runs) == 0 {
 		return nil, errors.New("no runs to report on")
 	}

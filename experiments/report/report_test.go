@@ -20,7 +20,7 @@ import (
 	"github.com/gradlab/gradlab/experiments/stats"
 	"github.com/gradlab/gradlab/experiments/store"
 	"github.com/gradlab/gradlab/internal/patience"
-	"github.com/gradlab/gradlab/sgd/train"
+	"github.com/gradlab/gradlab/sgd/train/record"
 )
 
 // sample is runs of two codecs, three numbers of workers and two seeds.
@@ -59,7 +59,7 @@ func makeSample(dir string) ([]*store.Run, error) {
 
 func mustNew(t testing.TB, runs []*store.Run) *Report {
 	t.Helper()
-	r, err := New(runs, train.Goal{})
+	r, err := New(runs, record.Goal{})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -176,7 +176,7 @@ func TestUnfinishedRunsAreListed(t *testing.T) {
 	if page := html(t, r); !strings.Contains(page, "out of luck") {
 		t.Error("the page does not say why a run failed")
 	}
-	if _, err := New(nil, train.Goal{}); err == nil {
+	if _, err := New(nil, record.Goal{}); err == nil {
 		t.Error("a report on nothing")
 	}
 }
@@ -411,7 +411,7 @@ func TestWords(t *testing.T) {
 		{sortable(inf), "Infinity"}, {sortable(0.5), "0.5"},
 		{chance(0.0001), "< 0.001"}, {chance(math.NaN()), ""},
 		{(&Task{}).Points(Behind{Standing: stats.Standing{N: 3, Mean: -0.01, Low: -0.012, High: 0}}), "−1.00 (−1.20 to 0)"},
-		{(&Task{Target: train.Goal{Loss: true}}).Points(Behind{Standing: stats.Standing{N: 3, Mean: -0.5, Low: -0.75, High: 0.25}}), "+0.5 (−0.25 to +0.75)"},
+		{(&Task{Target: record.Goal{Loss: true}}).Points(Behind{Standing: stats.Standing{N: 3, Mean: -0.5, Low: -0.75, High: 0.25}}), "+0.5 (−0.25 to +0.75)"},
 		{(&Task{}).Points(Behind{Standing: stats.Standing{N: 1, Mean: -0.01, Low: math.NaN(), High: math.NaN()}}), "−1.00"},
 		{list([]string{"a"}), "a"}, {list([]string{"a", "b", "c"}), "a, b and c"}, {list(strings.Fields("a b c d e f")), "a, b, c, d and 2 more"},
 	} {

@@ -10,7 +10,7 @@ import (
 	"github.com/gradlab/gradlab/experiments/figure"
 	"github.com/gradlab/gradlab/experiments/stats"
 	"github.com/gradlab/gradlab/experiments/store"
-	"github.com/gradlab/gradlab/sgd/train"
+	"github.com/gradlab/gradlab/sgd/train/record"
 )
 
 // many is the number of configurations from which on curves of the dominated
@@ -171,7 +171,7 @@ func (t *Task) curves() Section {
 	accuracy, of := t.axis(""), t.Metric()
 	by := straight
 	by.most = t.most()
-	evals := func(title string, x figure.Axis, at func(*Trial, train.Eval) float64) {
+	evals := func(title string, x figure.Axis, at func(*Trial, record.Eval) float64) {
 		f := figure.Figure{Title: title, X: x, Y: accuracy, Target: t.Target.Value}
 		for _, c := range t.Configs {
 			f.Series = append(f.Series, c.curve(len(t.Configs), func(tr *Trial) (xs, ys []float64) {
@@ -183,8 +183,8 @@ func (t *Task) curves() Section {
 		}
 		s.Panels = append(s.Panels, f)
 	}
-	evals(of+" over updates", figure.Axis{Label: "updates", Log: true}, func(_ *Trial, e train.Eval) float64 { return float64(e.Step) })
-	evals(of+" over time", figure.Axis{Label: t.Clock(), Log: true, Unit: figure.Seconds}, func(t *Trial, e train.Eval) float64 { return t.stretched() * e.Seconds })
+	evals(of+" over updates", figure.Axis{Label: "updates", Log: true}, func(_ *Trial, e record.Eval) float64 { return float64(e.Step) })
+	evals(of+" over time", figure.Axis{Label: t.Clock(), Log: true, Unit: figure.Seconds}, func(t *Trial, e record.Eval) float64 { return t.stretched() * e.Seconds })
 	if t.crossing() {
 		evals(of+" over bytes", figure.Axis{Label: "bytes over the network", Log: true, Unit: figure.Bytes}, (*Trial).Crossing)
 	}
@@ -214,7 +214,7 @@ func (t *Task) curves() Section {
 func (t *Task) noisy() bool {
 	for _, c := range t.Configs {
 		for _, tr := range c.Trials {
-			if slices.ContainsFunc(tr.Curve.Progress, func(p train.Progress) bool { return p.NoiseScale > 0 }) {
+			if slices.ContainsFunc(tr.Curve.Progress, func(p record.Progress) bool { return p.NoiseScale > 0 }) {
 				return true
 			}
 		}
@@ -224,13 +224,13 @@ func (t *Task) noisy() bool {
 
 // thinned is the training loss, averaged over pieces so that some sixty points
 // are left: single steps are noise.
-func thinned(ps []train.Progress) (xs, ys []float64) {
+func thinned(ps []record.Progress) (xs, ys []float64) {
 	every := max(1, (len(ps)+59)/60)
 	for at := 0; at < len(ps); at += every {
 		piece := ps[at:min(at+every, len(ps))]
 		sum := 0.0
 		for _, p := range piece {
-			if sum += p.Loss; train.Diverged(p.Loss) {
+			if sum += p.Loss; record.Diverged(p.Loss) {
 				sum = math.NaN()
 			}
 		}
@@ -269,7 +269,7 @@ func (c *Config) curve(configs int, points func(*Trial) (xs, ys []float64), by a
 		for k := range xs {
 			if i < len(xs[k]) {
 				at := ys[k][i]
-				if train.Diverged(at) { // a gap
+				if record.Diverged(at) { // a gap
 					at = math.NaN()
 				}
 				x, y = append(x, xs[k][i]), append(y, by.to(at))

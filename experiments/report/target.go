@@ -9,25 +9,25 @@ import (
 	"github.com/gradlab/gradlab/experiments/progress"
 	"github.com/gradlab/gradlab/experiments/stats"
 	"github.com/gradlab/gradlab/experiments/store"
-	"github.com/gradlab/gradlab/sgd/train"
+	"github.com/gradlab/gradlab/sgd/train/record"
 )
 
 // measure is what one goes through on the way to a target: seconds, bytes or updates.
 type measure struct {
 	how, preposition string
-	of               func(*Trial, train.Eval) float64
+	of               func(*Trial, record.Eval) float64
 	reach            func(*Config) stats.Reach
 	word             func(float64) string
 }
 
 // seconds and crossed are the time and the bytes on the way.
 var (
-	seconds = measure{"Soonest", "in", func(t *Trial, e train.Eval) float64 { return t.stretched() * e.Seconds }, func(c *Config) stats.Reach { return c.ToSeconds }, progress.Seconds}
+	seconds = measure{"Soonest", "in", func(t *Trial, e record.Eval) float64 { return t.stretched() * e.Seconds }, func(c *Config) stats.Reach { return c.ToSeconds }, progress.Seconds}
 	crossed = measure{"With the fewest bytes", "with", (*Trial).Crossing, func(c *Config) stats.Reach { return c.ToBytes }, bytesText}
 )
 
 // updates are what is gone through whatever a step costs.
-var updates = measure{"Fewest updates", "after", func(_ *Trial, e train.Eval) float64 { return float64(e.Step) },
+var updates = measure{"Fewest updates", "after", func(_ *Trial, e record.Eval) float64 { return float64(e.Step) },
 	func(c *Config) stats.Reach { return c.ToUpdates }, func(x float64) string { return fmt.Sprintf("%.0f updates", x) }}
 
 // way is how far a trial went to the target. Evaluations see it late: it was reached
@@ -136,7 +136,7 @@ func (t *Task) unreached() string {
 			value, label = v, c.Label
 		}
 	}
-	less := train.Goal{Loss: t.Target.Loss, OfBest: true, Value: 0.95}
+	less := record.Goal{Loss: t.Target.Loss, OfBest: true, Value: 0.95}
 	if less.Loss {
 		less.Value = 1.05
 	}

@@ -9,7 +9,7 @@ import (
 	"github.com/gradlab/gradlab/experiments/config"
 	"github.com/gradlab/gradlab/experiments/stats"
 	"github.com/gradlab/gradlab/experiments/store"
-	"github.com/gradlab/gradlab/sgd/train"
+	"github.com/gradlab/gradlab/sgd/train/record"
 )
 
 // raced is a configuration whose trials reach the target at such seconds, evaluated every
@@ -21,9 +21,9 @@ func raced(label string, step float64, at ...float64) *Config {
 		run.Config.Seed = uint64(seed)
 		t := &Trial{Run: run}
 		for s := math.Mod(min(end, 1), step); s < min(end, 1)-step/2; s += step {
-			t.Curve.Evals = append(t.Curve.Evals, train.Eval{Seconds: s, Accuracy: 0.5})
+			t.Curve.Evals = append(t.Curve.Evals, record.Eval{Seconds: s, Accuracy: 0.5})
 		}
-		last := train.Eval{Seconds: min(end, 1), Accuracy: 0.96}
+		last := record.Eval{Seconds: min(end, 1), Accuracy: 0.96}
 		if math.IsInf(end, 1) {
 			last.Accuracy = 0.5
 		}
@@ -77,7 +77,7 @@ func TestSoonestIsTested(t *testing.T) {
 			[]string{"Soonest at 95 %, in one run: a, in 0.20; next is b, in 0.30, 1.5 times."}, "seeds",
 		},
 	} {
-		task := &Task{Target: train.Goal{Value: 0.95}, Configs: c.configs}
+		task := &Task{Target: record.Goal{Value: 0.95}, Configs: c.configs}
 		s := task.first(seconds)
 		for _, want := range c.want {
 			if !strings.Contains(s, want) {
@@ -101,7 +101,7 @@ func TestFewestUpdatesAreTested(t *testing.T) {
 			run.Config.Seed = uint64(seed)
 			trial := &Trial{Run: run}
 			for step := every; step <= int(end); step += every {
-				e := train.Eval{Step: step, Accuracy: 0.5}
+				e := record.Eval{Step: step, Accuracy: 0.5}
 				if step == int(end) {
 					e.Accuracy = 0.96
 				}
@@ -111,7 +111,7 @@ func TestFewestUpdatesAreTested(t *testing.T) {
 		}
 		return c
 	}
-	task := &Task{Target: train.Goal{Value: 0.95}, Configs: []*Config{after("a", 10, 100, 110, 120), after("b", 10, 110, 120, 120), after("c", 10, 300, 310, 330)}}
+	task := &Task{Target: record.Goal{Value: 0.95}, Configs: []*Config{after("a", 10, 100, 110, 120), after("b", 10, 110, 120, 120), after("c", 10, 300, 310, 330)}}
 	s := task.first(updates)
 	for _, want := range []string{"Fewest updates at 95 %, in the median of 3 seeds: a, after 110 updates", "Level with it, within one evaluation (10 updates): b."} {
 		if !strings.Contains(s, want) {
@@ -184,7 +184,7 @@ func TestTargetOfTheBest(t *testing.T) {
 	for _, r := range sample {
 		best = max(best, r.Result.BestAccuracy)
 	}
-	r, err := New(sample, train.Goal{OfBest: true, Value: 0.5})
+	r, err := New(sample, record.Goal{OfBest: true, Value: 0.5})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -204,7 +204,7 @@ func TestTargetOfTheBest(t *testing.T) {
 	if of := mustNew(t, own).Tasks[0]; of.Target != task.Target {
 		t.Errorf("of the runs %v, of the report %v", of.Target, task.Target)
 	}
-	r, err = New(sample, train.Goal{Value: 0.99})
+	r, err = New(sample, record.Goal{Value: 0.99})
 	if err != nil {
 		t.Fatal(err)
 	}

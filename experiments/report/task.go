@@ -11,19 +11,19 @@ import (
 	"github.com/gradlab/gradlab/experiments/figure"
 	"github.com/gradlab/gradlab/experiments/stats"
 	"github.com/gradlab/gradlab/experiments/store"
-	"github.com/gradlab/gradlab/sgd/train"
+	"github.com/gradlab/gradlab/sgd/train/record"
 )
 
 // Task is what can be compared with each other: runs of one model on one data
 // set, in one environment.
 type Task struct {
-	share train.Goal // the target as it was asked for, where that is a share of the best
-	mixed bool       // some of its runs were made to be compared by accuracy, others by loss
+	share record.Goal // the target as it was asked for, where that is a share of the best
+	mixed bool        // some of its runs were made to be compared by accuracy, others by loss
 
 	Model, Data string
-	Facet       string     // environment keys that other tasks of the report have otherwise: "network.bandwidth=1Gbps"
-	Virtual     bool       // the clock is that of a virtual cluster
-	Target      train.Goal // what to reach, where it was asked for or the runs agree, and by what they are compared
+	Facet       string      // environment keys that other tasks of the report have otherwise: "network.bandwidth=1Gbps"
+	Virtual     bool        // the clock is that of a virtual cluster
+	Target      record.Goal // what to reach, where it was asked for or the runs agree, and by what they are compared
 	Configs     []*Config
 	Varying     []string // keys in which configurations differ
 	Usual       []string // what their names leave out, as "key=value"
@@ -110,7 +110,7 @@ func (t *Task) choices() (out []*Config) {
 type Trial struct {
 	*store.Run
 	Curve store.Curve
-	Ranks []train.RankReport
+	Ranks []record.RankReport
 
 	stretch float64 // what times of the clock take on a real cluster, in the median; 0: as long
 }
@@ -124,7 +124,7 @@ func (t *Trial) stretched() float64 {
 }
 
 // Crossing is the bytes that had crossed the network at an evaluation.
-func (t *Trial) Crossing(e train.Eval) float64 { return float64(t.Crossed(e.BytesUp, e.BytesDown)) }
+func (t *Trial) Crossing(e record.Eval) float64 { return float64(t.Crossed(e.BytesUp, e.BytesDown)) }
 
 // Learned is false for runs without weights, which have times and bytes alone.
 func (t *Task) Learned() bool { return !t.Configs[0].Trials[0].Config.Weightless }
@@ -218,7 +218,7 @@ func (t *Task) Clock() string {
 	return "wall time"
 }
 
-func newTask(f *store.Facet, target train.Goal) (*Task, error) {
+func newTask(f *store.Facet, target record.Goal) (*Task, error) {
 	runs, first := store.Latest(f.Runs), f.Runs[0]
 	t := &Task{Model: first.Config.Model, Data: first.Config.Data, Facet: f.Label, Virtual: first.Virtual(), Target: store.Resolve(target, runs), Varying: store.Varying(runs)}
 	if t.share = target; !target.Asked() {
@@ -254,7 +254,7 @@ func (t *Task) draw() {
 	}
 }
 
-func newConfig(g *store.Group, target train.Goal) (*Config, error) {
+func newConfig(g *store.Group, target record.Goal) (*Config, error) {
 	c := &Config{Group: g}
 	for _, r := range g.Runs {
 		if !r.IsDone() {

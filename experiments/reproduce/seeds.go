@@ -12,7 +12,7 @@ import (
 	"github.com/gradlab/gradlab/experiments"
 	"github.com/gradlab/gradlab/experiments/stats"
 	"github.com/gradlab/gradlab/experiments/store"
-	"github.com/gradlab/gradlab/sgd/train"
+	"github.com/gradlab/gradlab/sgd/train/record"
 )
 
 // sample is one configuration and its runs over seeds. The group is there once
@@ -129,7 +129,7 @@ func plusMinus(s stats.Summary) string {
 // curve is the mean test accuracy in per cent over seeds, against the virtual
 // clock.
 func (s *sample) curve() (x, y []float64, err error) {
-	c, err := s.Curve(func(_ *store.Run, e train.Eval) float64 { return e.Seconds }, train.Goal{})
+	c, err := s.Curve(func(_ *store.Run, e record.Eval) float64 { return e.Seconds }, record.Goal{})
 	for i := range c.Y {
 		c.Y[i] *= 100
 	}

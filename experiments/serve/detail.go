@@ -6,7 +6,7 @@ import (
 	"github.com/gradlab/gradlab/comm"
 	"github.com/gradlab/gradlab/experiments/config"
 	"github.com/gradlab/gradlab/experiments/store"
-	"github.com/gradlab/gradlab/sgd/train"
+	"github.com/gradlab/gradlab/sgd/train/record"
 )
 
 // Detail is what there is to know about one run.
@@ -37,15 +37,15 @@ type Rank struct {
 
 // Worker is how a worker did when it was last heard.
 type Worker struct {
-	train.WorkerState
+	record.WorkerState
 	Time Shares `json:"time"`
 }
 
 // Shares are the parts of a rank's time, in the page's order: compute, encode,
-// decode, wire, wait, rest; see train.Times.
+// decode, wire, wait, rest; see record.Times.
 type Shares [6]float64
 
-func sharesOf(t train.Times) Shares {
+func sharesOf(t record.Times) Shares {
 	s := Shares{t.Compute, t.Encode, t.Decode, t.Wire, t.Wait, t.Rest}
 	if sum := t.Busy() + t.Rest; sum > 0 {
 		for i := range s {

@@ -5,7 +5,7 @@ import (
 
 	"github.com/gradlab/gradlab/experiments/figure"
 	"github.com/gradlab/gradlab/experiments/store"
-	"github.com/gradlab/gradlab/sgd/train"
+	"github.com/gradlab/gradlab/sgd/train/record"
 )
 
 // panels are the curves of runs, as far as they have come.
@@ -27,7 +27,7 @@ func panels(es []entry) []figure.Figure {
 	for _, e := range es {
 		runs = append(runs, e.run)
 	}
-	goal, accuracy := train.Goal{}, figure.Axis{Label: "test accuracy", Unit: figure.Percent}
+	goal, accuracy := record.Goal{}, figure.Axis{Label: "test accuracy", Unit: figure.Percent}
 	if len(runs) > 0 {
 		goal = store.CommonTarget(runs)
 	}
@@ -46,7 +46,7 @@ func panels(es []entry) []figure.Figure {
 		}
 		return f
 	}
-	evals := func(x func(*store.Run, train.Eval) float64) func(store.Curve, *store.Run) (xs, ys []float64) {
+	evals := func(x func(*store.Run, record.Eval) float64) func(store.Curve, *store.Run) (xs, ys []float64) {
 		return func(c store.Curve, r *store.Run) (xs, ys []float64) {
 			for _, v := range c.Evals {
 				xs, ys = append(xs, x(r, v)), append(ys, goal.Of(v))
@@ -54,7 +54,7 @@ func panels(es []entry) []figure.Figure {
 			return xs, ys
 		}
 	}
-	progress := func(y func(train.Progress) float64) func(store.Curve, *store.Run) (xs, ys []float64) {
+	progress := func(y func(record.Progress) float64) func(store.Curve, *store.Run) (xs, ys []float64) {
 		return func(c store.Curve, _ *store.Run) (xs, ys []float64) {
 			for _, p := range c.Progress {
 				xs, ys = append(xs, float64(p.Step)), append(ys, y(p))
@@ -63,23 +63,23 @@ func panels(es []entry) []figure.Figure {
 		}
 	}
 	out := []figure.Figure{
-		draw(of+" over updates", updates, accuracy, evals(func(_ *store.Run, v train.Eval) float64 { return float64(v.Step) })),
-		draw(of+" over time", figure.Axis{Label: clock, Log: true, Unit: figure.Seconds}, accuracy, evals(func(_ *store.Run, v train.Eval) float64 { return v.Seconds })),
+		draw(of+" over updates", updates, accuracy, evals(func(_ *store.Run, v record.Eval) float64 { return float64(v.Step) })),
+		draw(of+" over time", figure.Axis{Label: clock, Log: true, Unit: figure.Seconds}, accuracy, evals(func(_ *store.Run, v record.Eval) float64 { return v.Seconds })),
 		draw(of+" over bytes", figure.Axis{Label: "bytes over the network", Log: true, Unit: figure.Bytes}, accuracy,
-			evals(func(r *store.Run, v train.Eval) float64 { return float64(r.Crossed(v.BytesUp, v.BytesDown)) })),
-		draw("training loss", updates, figure.Axis{Label: "training loss", Log: true}, progress(func(p train.Progress) float64 { return p.Loss })),
-		draw("learning rate", updates, figure.Axis{Label: "learning rate"}, progress(func(p train.Progress) float64 { return p.LR })),
+			evals(func(r *store.Run, v record.Eval) float64 { return float64(r.Crossed(v.BytesUp, v.BytesDown)) })),
+		draw("training loss", updates, figure.Axis{Label: "training loss", Log: true}, progress(func(p record.Progress) float64 { return p.Loss })),
+		draw("learning rate", updates, figure.Axis{Label: "learning rate"}, progress(func(p record.Progress) float64 { return p.LR })),
 	}
 	for _, e := range es {
-		if slices.ContainsFunc(e.curve.Progress, func(p train.Progress) bool { return p.NoiseScale > 0 }) {
-			out = append(out, draw("gradient noise scale", updates, figure.Axis{Label: "samples", Log: true}, progress(func(p train.Progress) float64 { return p.NoiseScale })))
+		if slices.ContainsFunc(e.curve.Progress, func(p record.Progress) bool { return p.NoiseScale > 0 }) {
+			out = append(out, draw("gradient noise scale", updates, figure.Axis{Label: "samples", Log: true}, progress(func(p record.Progress) float64 { return p.NoiseScale })))
 			break
 		}
 	}
 	for _, e := range es {
 		for _, p := range e.curve.Progress {
 			if p.StalenessMax > 0 {
-				return append(out, draw("staleness", updates, figure.Axis{Label: "mean staleness since the last report"}, progress(func(p train.Progress) float64 { return p.StalenessMean })))
+				return append(out, draw("staleness", updates, figure.Axis{Label: "mean staleness since the last report"}, progress(func(p record.Progress) float64 { return p.StalenessMean })))
 			}
 		}
 	}

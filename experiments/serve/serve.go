@@ -34,7 +34,7 @@ import (
 	"github.com/gradlab/gradlab/experiments"
 	"github.com/gradlab/gradlab/experiments/report"
 	"github.com/gradlab/gradlab/experiments/store"
-	"github.com/gradlab/gradlab/sgd/train"
+	"github.com/gradlab/gradlab/sgd/train/record"
 )
 
 // Server answers requests about the runs that its watcher knows.
@@ -290,7 +290,7 @@ func (s *Server) drawReport() ([]byte, error) {
 	for _, e := range s.watch.all() {
 		runs = append(runs, e.run)
 	}
-	p, err := report.New(runs, train.Goal{})
+	p, err := report.New(runs, record.Goal{})
 	if err != nil {
 		return nil, err
 	}

@@ -21,7 +21,7 @@ import (
 
 	"github.com/gradlab/gradlab/experiments"
 	"github.com/gradlab/gradlab/experiments/config"
-	"github.com/gradlab/gradlab/sgd/train"
+	"github.com/gradlab/gradlab/sgd/train/record"
 )
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
@@ -323,7 +323,7 @@ func told(t *testing.T, workers []Worker) {
 		for _, share := range w.Time {
 			sum += share
 		}
-		if w.Rank != i || w.Step == 0 || math.Abs(sum-1) > 1e-9 || w.State != train.StateComputing && w.State != train.StateWaiting {
+		if w.Rank != i || w.Step == 0 || math.Abs(sum-1) > 1e-9 || w.State != record.StateComputing && w.State != record.StateWaiting {
 			t.Errorf("%+v", w)
 		}
 	}

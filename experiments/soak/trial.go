@@ -24,6 +24,7 @@ import (
 	"github.com/gradlab/gradlab/experiments"
 	"github.com/gradlab/gradlab/experiments/config"
 	"github.com/gradlab/gradlab/sgd/train"
+	"github.com/gradlab/gradlab/sgd/train/record"
 )
 
 // Soak is how seeds are tried. The zero value is ready for use.
@@ -233,8 +234,8 @@ type lastCheckpoint struct {
 	before, dead []string        // who had died when that began, and at the checkpoint
 }
 
-func (*lastCheckpoint) Progress(train.Progress) {}
-func (*lastCheckpoint) Eval(train.Eval)         {}
+func (*lastCheckpoint) Progress(record.Progress) {}
+func (*lastCheckpoint) Eval(record.Eval)         {}
 
 // Checkpoint implements train.Sink.
 func (l *lastCheckpoint) Checkpoint(_ int, s *train.State) error {

@@ -9,7 +9,7 @@ import (
 
 	"github.com/gradlab/gradlab/experiments"
 	"github.com/gradlab/gradlab/experiments/stats"
-	"github.com/gradlab/gradlab/sgd/train"
+	"github.com/gradlab/gradlab/sgd/train/record"
 )
 
 // Maybe is a number that may not be known: NaN and infinities are null in JSON.
@@ -53,7 +53,7 @@ type Comparison struct {
 	Facet   string      `json:"facet,omitempty"` // environment, where there are several
 	Field   Field       `json:"-"`
 	Name    string      `json:"field"`
-	Target  train.Goal  `json:"target,omitzero"`
+	Target  record.Goal `json:"target,omitzero"`
 	Varying []string    `json:"varying"`         // keys in which the groups differ
 	Usual   []string    `json:"usual,omitempty"` // what labels leave out
 	Groups  []*Compared `json:"groups"`          // the baseline first
@@ -76,7 +76,7 @@ func Comparable(runs []*Run) (out []*Run) {
 // Compare sets groups beside one of them, as [Test] does. Groups none of whose runs
 // is done or failed are named below the table. target is what is to be reached; none: that of
 // the runs, if they agree.
-func Compare(groups []*Group, baseline int, f Field, target train.Goal) (*Comparison, error) {
+func Compare(groups []*Group, baseline int, f Field, target record.Goal) (*Comparison, error) {
 	if len(groups) == 0 {
 		return nil, fmt.Errorf("no runs to compare")
 	}
@@ -131,12 +131,12 @@ func Compare(groups []*Group, baseline int, f Field, target train.Goal) (*Compar
 // CommonTarget is the target that all runs have, or none; and by what all of them are
 // compared, which is accuracy where they differ. A share of the best is that of the best
 // of these runs.
-func CommonTarget(runs []*Run) train.Goal {
+func CommonTarget(runs []*Run) record.Goal {
 	g := runs[0].Config.Goal()
 	for _, r := range runs {
 		switch o := r.Config.Goal(); {
 		case o.Loss != g.Loss:
-			return train.Goal{}
+			return record.Goal{}
 		case o.Value != g.Value || o.OfBest != g.OfBest:
 			g.Value, g.OfBest = 0, false
 		}
@@ -146,7 +146,7 @@ func CommonTarget(runs []*Run) train.Goal {
 
 // Resolve is a goal whose value is known: a share of the best is that of the best
 // evaluation of all runs that are done. It is none where there is no evaluation.
-func Resolve(goal train.Goal, runs []*Run) train.Goal {
+func Resolve(goal record.Goal, runs []*Run) record.Goal {
 	if !goal.OfBest {
 		return goal
 	}
@@ -237,7 +237,7 @@ func (g *Group) IsSame(o *Group, f Field) bool {
 type Distance struct{ Seconds, Bytes, Updates float64 }
 
 // ToTarget is how far it was to the first evaluation that reaches a goal.
-func (r *Run) ToTarget(goal train.Goal) (Distance, error) {
+func (r *Run) ToTarget(goal record.Goal) (Distance, error) {
 	c, err := r.Metrics()
 	if err != nil {
 		return Distance{}, err
@@ -251,7 +251,7 @@ func (r *Run) ToTarget(goal train.Goal) (Distance, error) {
 
 // Reach is how far it was to a goal, in seconds, bytes and updates, over the
 // repeats that are done or failed.
-func (g *Group) Reach(goal train.Goal) (seconds, bytes, updates stats.Reach, err error) {
+func (g *Group) Reach(goal record.Goal) (seconds, bytes, updates stats.Reach, err error) {
 	var s, b, u []float64
 	for _, r := range Comparable(g.Runs) {
 		d, err := r.ToTarget(goal)
@@ -265,7 +265,7 @@ func (g *Group) Reach(goal train.Goal) (seconds, bytes, updates stats.Reach, err
 
 // to is the field, of which the way to a target is that to this goal and not to each
 // run's own.
-func (f Field) to(goal train.Goal) Field {
+func (f Field) to(goal record.Goal) Field {
 	way := map[string]func(Distance) float64{
 		"target_seconds": func(d Distance) float64 { return d.Seconds },
 		"target_bytes":   func(d Distance) float64 { return d.Bytes },

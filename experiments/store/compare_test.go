@@ -15,7 +15,7 @@ import (
 
 	"github.com/parquet-go/parquet-go"
 
-	"github.com/gradlab/gradlab/sgd/train"
+	"github.com/gradlab/gradlab/sgd/train/record"
 )
 
 func TestTablesFitTheTerminal(t *testing.T) {
@@ -52,7 +52,7 @@ func compared(t *testing.T) *Comparison {
 		t.Fatal(err)
 	}
 	gs := Groups(filtered(t, find(t), "mode=reduce", "state=done"))
-	c, err := Compare(gs, 0, acc, train.Goal{Value: 0.8})
+	c, err := Compare(gs, 0, acc, record.Goal{Value: 0.8})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -109,7 +109,7 @@ func TestCompareTellsFailures(t *testing.T) {
 	if len(runs) != 7 {
 		t.Fatalf("%d runs can be compared", len(runs))
 	}
-	c, err := Compare(Groups(runs), 0, acc, train.Goal{Value: 0.5})
+	c, err := Compare(Groups(runs), 0, acc, record.Goal{Value: 0.5})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -133,14 +133,14 @@ func TestCompareByTheTargetAskedFor(t *testing.T) {
 	}
 	gs := Groups(filtered(t, find(t), "mode=reduce", "state=done"))
 	for _, target := range []float64{0.3, 0.6} {
-		c, err := Compare(gs, 0, f, train.Goal{Value: target})
+		c, err := Compare(gs, 0, f, record.Goal{Value: target})
 		if err != nil {
 			t.Fatal(err)
 		}
 		for _, g := range c.Groups {
 			var sum float64
 			for _, r := range g.Runs {
-				d, err := r.ToTarget(train.Goal{Value: target})
+				d, err := r.ToTarget(record.Goal{Value: target})
 				if err != nil {
 					t.Fatal(err)
 				}

@@ -8,7 +8,7 @@ import (
 	"testing"
 
 	"github.com/gradlab/gradlab/experiments"
-	"github.com/gradlab/gradlab/sgd/train"
+	"github.com/gradlab/gradlab/sgd/train/record"
 )
 
 // The loss of a run that diverged (nonfinite=zero) is in no mean, which is said.
@@ -25,7 +25,7 @@ func TestDivergedRunsAreInNoMean(t *testing.T) {
 	if v := loss.Value(runs[1]); v != nil {
 		t.Errorf("exported as %v", v)
 	}
-	c, err := Compare(Groups(runs), 0, loss, train.Goal{})
+	c, err := Compare(Groups(runs), 0, loss, record.Goal{})
 	if err != nil {
 		t.Fatal(err)
 	}

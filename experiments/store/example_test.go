@@ -6,7 +6,7 @@ import (
 	"time"
 
 	"github.com/gradlab/gradlab/experiments/store"
-	"github.com/gradlab/gradlab/sgd/train"
+	"github.com/gradlab/gradlab/sgd/train/record"
 )
 
 // Runs below a folder, filtered, grouped over their seeds and compared.
@@ -28,7 +28,7 @@ func Example() {
 	for _, g := range groups {
 		fmt.Println(g.Label, g.Values(field))
 	}
-	c, err := store.Compare(groups, 0, field, train.Goal{})
+	c, err := store.Compare(groups, 0, field, record.Goal{})
 	if err != nil {
 		panic(err)
 	}

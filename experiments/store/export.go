@@ -8,7 +8,7 @@ import (
 	"slices"
 
 	"github.com/gradlab/gradlab/experiments/figure"
-	"github.com/gradlab/gradlab/sgd/train"
+	"github.com/gradlab/gradlab/sgd/train/record"
 )
 
 // Frame is a table of typed columns, to be read by other programs.
@@ -78,7 +78,7 @@ func Export(runs []*Run, rows string) (*Frame, error) {
 			for _, e := range c.Evals {
 				for name, x := range e.Metrics {
 					metrics[name] = append(metrics[name], make([]any, t.Rows-len(metrics[name]))...)
-					if !train.Diverged(x) {
+					if !record.Diverged(x) {
 						metrics[name] = append(metrics[name], x)
 					}
 				}
@@ -106,7 +106,7 @@ var (
 
 func (t *Frame) append(own []any, numbers ...any) {
 	for i, v := range append(slices.Clone(own), numbers...) {
-		if x, ok := v.(float64); ok && train.Diverged(x) {
+		if x, ok := v.(float64); ok && record.Diverged(x) {
 			v = nil
 		}
 		t.Columns[i].Values = append(t.Columns[i].Values, v)

@@ -15,7 +15,7 @@ import (
 	"github.com/gradlab/gradlab/experiments/config"
 	"github.com/gradlab/gradlab/experiments/progress"
 	"github.com/gradlab/gradlab/registry"
-	"github.com/gradlab/gradlab/sgd/train"
+	"github.com/gradlab/gradlab/sgd/train/record"
 )
 
 // Field is something that can be asked of a run by name: a figure of its
@@ -57,7 +57,7 @@ func result(f func(*experiments.Result) (float64, bool)) func(*Run) (any, bool) 
 			return nil, false
 		}
 		x, ok := f(r.Result)
-		return x, ok && !math.IsNaN(x) && !train.Diverged(x)
+		return x, ok && !math.IsNaN(x) && !record.Diverged(x)
 	}
 }
 

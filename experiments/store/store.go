@@ -27,6 +27,7 @@ import (
 	"github.com/gradlab/gradlab/experiments/config"
 	"github.com/gradlab/gradlab/internal/regular"
 	"github.com/gradlab/gradlab/sgd/train"
+	"github.com/gradlab/gradlab/sgd/train/record"
 )
 
 // States of a run. Lost is a run that status.json calls running though no process seems to
@@ -168,8 +169,8 @@ func walk(known func(dir string) *Run, open func(dir string) (*Run, error), path
 
 // Curve is what a run told while it went on.
 type Curve struct {
-	Progress []train.Progress // training loss, learning rate, staleness, bytes at the lead rank
-	Evals    []train.Eval     // test accuracy and loss, bytes of all workers
+	Progress []record.Progress // training loss, learning rate, staleness, bytes at the lead rank
+	Evals    []record.Eval     // test accuracy and loss, bytes of all workers
 }
 
 // Metrics reads the run's curves from metrics.jsonl. A run that has not told
@@ -211,8 +212,8 @@ func (r *Run) Follow(offset int64) (c Curve, next int64, err error) {
 
 // Ranks reads what every rank told at its end: traffic by kind, ledger,
 // staleness by shard, seconds of computing and waiting. None before the end.
-func (r *Run) Ranks() ([]train.RankReport, error) {
-	var out []train.RankReport
+func (r *Run) Ranks() ([]record.RankReport, error) {
+	var out []record.RankReport
 	err := readJSON(filepath.Join(r.Folder, "ranks.json"), &out)
 	if errors.Is(err, fs.ErrNotExist) {
 		return nil, nil

@@ -15,7 +15,7 @@ import (
 	"github.com/gradlab/gradlab/experiments/figure"
 	"github.com/gradlab/gradlab/experiments/progress"
 	"github.com/gradlab/gradlab/experiments/stats"
-	"github.com/gradlab/gradlab/sgd/train"
+	"github.com/gradlab/gradlab/sgd/train/record"
 )
 
 // Made are the runs that results are of, as their folders tell them. A result may
@@ -242,7 +242,7 @@ func SpeedUp(x float64) string {
 }
 
 // to words a target in the head of a column.
-func to(goal train.Goal) string {
+func to(goal record.Goal) string {
 	if goal.Loss {
 		return fmt.Sprintf("loss %.4g", goal.Value)
 	}
@@ -272,17 +272,17 @@ func Plot(folder, title string, runs []*Run) ([]string, error) {
 		groups := Groups(f.Runs)
 		_, labels := names(groups)
 		for i, g := range groups {
-			over := func(x func(*Run, train.Eval) float64) (figure.Series, error) {
+			over := func(x func(*Run, record.Eval) float64) (figure.Series, error) {
 				s, err := g.Curve(x, goal)
 				s.Name = labels[i]
 				points = max(points, len(s.X))
 				return s, err
 			}
-			t, err := over(func(_ *Run, e train.Eval) float64 { return e.Seconds })
+			t, err := over(func(_ *Run, e record.Eval) float64 { return e.Seconds })
 			if err != nil {
 				return nil, err
 			}
-			by, err := over(func(r *Run, e train.Eval) float64 { return float64(r.Crossed(e.BytesUp, e.BytesDown)) })
+			by, err := over(func(r *Run, e record.Eval) float64 { return float64(r.Crossed(e.BytesUp, e.BytesDown)) })
 			if err != nil {
 				return nil, err
 			}
@@ -358,8 +358,8 @@ func hashOf(runs []*Run) string {
 // Curve is the mean of what a goal is of at each evaluation of the group's runs that are done,
 // over what x says of the evaluation: seconds, bytes. Of several runs there is a band
 // from the least to the most.
-func (g *Group) Curve(x func(*Run, train.Eval) float64, goal train.Goal) (s figure.Series, err error) {
-	var curves [][]train.Eval
+func (g *Group) Curve(x func(*Run, record.Eval) float64, goal record.Goal) (s figure.Series, err error) {
+	var curves [][]record.Eval
 	var of []*Run
 	for _, r := range g.Runs {
 		if !r.IsDone() {

@@ -9,7 +9,7 @@ import (
 	"time"
 
 	"github.com/gradlab/gradlab/experiments/stats"
-	"github.com/gradlab/gradlab/sgd/train"
+	"github.com/gradlab/gradlab/sgd/train/record"
 )
 
 // others are copies of a run that is done, which change alters.
@@ -74,7 +74,7 @@ func TestStoppedRunsAreInNoMean(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	c, err := Compare(Groups(runs), 0, f, train.Goal{Value: 0.9})
+	c, err := Compare(Groups(runs), 0, f, record.Goal{Value: 0.9})
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -10,7 +10,7 @@ import (
 	"github.com/gradlab/gradlab/experiments/figure"
 	"github.com/gradlab/gradlab/experiments/progress"
 	"github.com/gradlab/gradlab/experiments/stats"
-	"github.com/gradlab/gradlab/sgd/train"
+	"github.com/gradlab/gradlab/sgd/train/record"
 )
 
 // Write writes the comparison as a table, scaling laws below it, and what a
@@ -262,7 +262,7 @@ func (r *Run) caveats(label string) (out []string) {
 		if res.Note != "" {
 			add("%s", res.Note)
 		}
-		if train.Diverged(res.Loss) {
+		if record.Diverged(res.Loss) {
 			add("%s has diverged: its loss is not finite, and in no mean", withSeed(name, r))
 		}
 		if n := res.CodecTime; n != "" {

@@ -17,7 +17,7 @@ import (
 
 	"github.com/gradlab/gradlab/experiments"
 	"github.com/gradlab/gradlab/experiments/config"
-	"github.com/gradlab/gradlab/sgd/train"
+	"github.com/gradlab/gradlab/sgd/train/record"
 )
 
 // Order is what a job's process reads as the first line of its input. The
@@ -41,7 +41,7 @@ type report struct {
 	Done   int                 `json:"done,omitempty"`
 	Total  int                 `json:"total,omitempty"`
 	Result *experiments.Result `json:"result,omitempty"`
-	Evals  []train.Eval        `json:"evals,omitempty"`
+	Evals  []record.Eval       `json:"evals,omitempty"`
 	Error  string              `json:"error,omitempty"`
 	Stop   bool                `json:"stopped,omitempty"`
 	Config bool                `json:"config,omitempty"` // the error is a *config.Error

@@ -12,7 +12,7 @@ import (
 	"github.com/gradlab/gradlab/experiments/config"
 	"github.com/gradlab/gradlab/internal/rng"
 	"github.com/gradlab/gradlab/registry"
-	"github.com/gradlab/gradlab/sgd/train"
+	"github.com/gradlab/gradlab/sgd/train/record"
 )
 
 // Tuning gives each configuration of a sweep the best values of some options: all
@@ -263,7 +263,7 @@ func (t Tuning) judge(trial *Trial, results map[string]*experiments.Result) {
 	trial.OK = true
 	for _, j := range trial.Jobs {
 		r := results[j.ID]
-		if r == nil || r.Status != "done" || t.ByTime && !r.TargetReached || t.ByLoss && train.Diverged(r.Loss) {
+		if r == nil || r.Status != "done" || t.ByTime && !r.TargetReached || t.ByLoss && record.Diverged(r.Loss) {
 			trial.OK, trial.Score = false, math.NaN()
 			return
 		}

@@ -29,7 +29,7 @@ import (
 	"github.com/gradlab/gradlab/experiments/stats"
 	"github.com/gradlab/gradlab/experiments/store"
 	"github.com/gradlab/gradlab/sgd/data"
-	"github.com/gradlab/gradlab/sgd/train"
+	"github.com/gradlab/gradlab/sgd/train/record"
 )
 
 // Folder is where runs and studies are kept.
@@ -95,7 +95,7 @@ func execute(r *config.Recipe, overrides []string) ([]*store.Run, error) {
 
 // task is the one comparison that runs allow.
 func task(runs []*store.Run) (*report.Task, error) {
-	r, err := report.New(runs, train.Goal{})
+	r, err := report.New(runs, record.Goal{})
 	if err != nil {
 		return nil, err
 	}

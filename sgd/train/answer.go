@@ -6,6 +6,7 @@ import (
 
 	"github.com/gradlab/gradlab/comm"
 	"github.com/gradlab/gradlab/comm/ps"
+	"github.com/gradlab/gradlab/sgd/train/message"
 )
 
 // pulls answers those who asked for parameters of a version that is there, or
@@ -39,9 +40,9 @@ func (s *server) reply(ctx context.Context, replies []ps.Reply) error {
 
 // answer sends a reply, with parameters unless the push was refused or is only
 // to be acknowledged.
-func (s *server) answer(ctx context.Context, r ps.Reply, on Channel[answerWord]) error {
+func (s *server) answer(ctx context.Context, r ps.Reply, on message.Channel[answerWord]) error {
 	w := answerWord{Shard: s.id, Step: r.Step, Version: uint64(s.core.Version())}
-	pushed, flags := on.tag == onAnswer.tag, Flags(0)
+	pushed, flags := on.Tag() == onAnswer.Tag(), message.Flags(0)
 	// With a barrier all must hear of a wish behind the same step: with the answers
 	// to their pushes, which leave together.
 	together := pushed || !s.job.synchronous()

@@ -5,6 +5,8 @@ import (
 	"slices"
 
 	"github.com/gradlab/gradlab/comm"
+	"github.com/gradlab/gradlab/sgd/train/message"
+	"github.com/gradlab/gradlab/sgd/train/record"
 )
 
 // conductor is the observer's side of pace. It calls for evaluations,
@@ -94,15 +96,15 @@ func (c *conductor) take(ctx context.Context, hd comm.Header) error {
 	from := int(hd.From)
 	switch hd.Tag {
 	case onTick.Tag():
-		return c.tick(ctx, &hd, onTick.read(hd))
+		return c.tick(ctx, &hd, onTick.Read(hd))
 	case onBegun.Tag():
-		c.begun[from] = onBegun.read(hd).n
+		c.begun[from] = onBegun.Read(hd).n
 	case onQuiet.Tag():
 		c.quiet[from] = true
 	case onRests.Tag():
-		c.rests[from] = onRests.read(hd).n
+		c.rests[from] = onRests.Read(hd).n
 	case onBehind.Tag():
-		return c.o.passes(ctx, onBehind.read(hd).n+1)
+		return c.o.passes(ctx, onBehind.Read(hd).n+1)
 	}
 	return c.advance(ctx)
 }
@@ -204,7 +206,7 @@ func (c *conductor) update(ctx context.Context, before int) error {
 	c.over, c.o.step = c.made >= j.Updates, c.made
 	if crossed(j.reportEvery(), before, c.made) || c.over {
 		p := j.progress(c.made, c.made)
-		m := Progress{Step: c.made, Samples: p.Samples, Epoch: p.Epoch, Seconds: c.h.Now().Seconds()}
+		m := record.Progress{Step: c.made, Samples: p.Samples, Epoch: p.Epoch, Seconds: c.h.Now().Seconds()}
 		c.meter.fill(&m, nil)
 		all := c.bytes.beside(func(int) bool { return false })
 		m.BytesUp, m.BytesDown = all.up, all.down
@@ -278,7 +280,7 @@ func (c *conductor) advance(ctx context.Context) error {
 			if c.gone[r] {
 				continue
 			}
-			limit, flags := stepsWord{most}, Flags(0)
+			limit, flags := stepsWord{most}, message.Flags(0)
 			if c.free {
 				limit.n = c.begun[r]
 			}
@@ -301,7 +303,7 @@ func (c *conductor) advance(ctx context.Context) error {
 	}
 	c.holding = false
 	c.stop = c.stop || c.free && !c.over && j.stopsAtMark(c.h, c.made)
-	flags := Flags(0)
+	flags := message.Flags(0)
 	switch {
 	case c.over:
 		flags = FlagDone
@@ -341,7 +343,7 @@ func (c *conductor) goOn(ctx context.Context, flags uint16) error {
 		if c.gone[r] {
 			continue
 		}
-		if err := c.say(onGo.Send(ctx, c.Rank, r, Nothing{}, flags)); err != nil {
+		if err := c.say(onGo.Send(ctx, c.Rank, r, message.Nothing{}, flags)); err != nil {
 			return err
 		}
 	}

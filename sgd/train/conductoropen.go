@@ -9,6 +9,7 @@ import (
 	"slices"
 
 	"github.com/gradlab/gradlab/comm"
+	"github.com/gradlab/gradlab/sgd/train/message"
 )
 
 // door is what the conductor of an open run knows of workers that come and go: it has the
@@ -44,7 +45,7 @@ func newDoor(j *Job, from *State) *door {
 			d.plans[w].pass(version)
 		}
 		if from != nil {
-			d.steps[w] = int(from.Ints[key(keyStep, w)])
+			d.steps[w] = int(from.Ints[Key(keyStep, w)])
 		}
 	}
 	return d
@@ -61,7 +62,7 @@ func (c *conductor) guest(ctx context.Context, hd comm.Header) (handled bool, er
 	}
 	switch d := c.door; hd.Tag {
 	case onAwait.Tag():
-		d.awaits[w] = int(onAwait.read(hd).Version)
+		d.awaits[w] = int(onAwait.Read(hd).Version)
 		err = c.visits(ctx)
 	case OnEnter.Tag():
 		d.lives[w] = hd.Incarnation
@@ -71,12 +72,12 @@ func (c *conductor) guest(ctx context.Context, hd comm.Header) (handled bool, er
 		d.ready = append(d.ready, w)
 		err = c.visits(ctx)
 	case onDropped.Tag():
-		if g, of := d.goes, onDropped.read(hd); g != nil && g.rank == of.rank && g.epoch == of.updates {
+		if g, of := d.goes, onDropped.Read(hd); g != nil && g.rank == of.rank && g.epoch == of.updates {
 			delete(g.waits, w)
 			err = c.visits(ctx)
 		}
 	case onLeave.Tag():
-		err = c.leaves(ctx, w, onLeave.read(hd))
+		err = c.leaves(ctx, w, onLeave.Read(hd))
 	default:
 		return false, nil
 	}
@@ -96,14 +97,14 @@ func (c *conductor) visits(ctx context.Context) error {
 		return nil
 	}
 	for _, w := range slices.Sorted(maps.Keys(d.awaits)) {
-		flags := Flags(0)
+		flags := message.Flags(0)
 		if c.ends() {
 			flags = FlagStop
 		} else if c.made < d.awaits[w] {
 			continue
 		}
 		delete(d.awaits, w)
-		if err := c.say(onCome.As(comm.Report).Send(ctx, c.Rank, w, Nothing{}, flags)); err != nil {
+		if err := c.say(onCome.As(comm.Report).Send(ctx, c.Rank, w, message.Nothing{}, flags)); err != nil {
 			return err
 		}
 	}
@@ -122,7 +123,7 @@ func (c *conductor) visits(ctx context.Context) error {
 
 // tells tells a worker that comes who is there, or that the run is over.
 func (c *conductor) tells(ctx context.Context, w int, at answerWord, who []int) error {
-	there, flags := present{Epoch: c.o.epoch(), Life: c.door.lives[w], Lives: map[int]uint32{}}, Flags(0)
+	there, flags := present{Epoch: c.o.epoch(), Life: c.door.lives[w], Lives: map[int]uint32{}}, message.Flags(0)
 	if c.ends() {
 		flags = FlagStop
 	}

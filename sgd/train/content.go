@@ -6,6 +6,7 @@ import (
 
 	"github.com/gradlab/gradlab/compress"
 	"github.com/gradlab/gradlab/internal/f32"
+	"github.com/gradlab/gradlab/sgd/train/message"
 )
 
 // content is what the exchanges of a step are of.
@@ -13,7 +14,7 @@ type content interface {
 	// begin starts the exchanges of bucket k, whose gradient is there.
 	begin(k int) error
 	// perform leaves the mean over all ranks of a bucket in the gradient's place.
-	perform(ctx context.Context, b *bucket, flags Flags) (Flags, error)
+	perform(ctx context.Context, b *bucket, flags message.Flags) (message.Flags, error)
 }
 
 // rawSums are sums of raw float32: the gradient is summed where it lies.
@@ -21,7 +22,7 @@ type rawSums struct{ *reducer }
 
 func (rawSums) begin(int) error { return nil }
 
-func (r rawSums) perform(ctx context.Context, b *bucket, flags Flags) (_ Flags, err error) {
+func (r rawSums) perform(ctx context.Context, b *bucket, flags message.Flags) (_ message.Flags, err error) {
 	g := r.part(b)
 	if r.job.fuses() {
 		flags, err = r.sumAll(ctx, b, formats[compress.F32], r.tensors(b), flags)
@@ -39,7 +40,7 @@ type coded struct{ *reducer }
 
 // begin starts the exchanges of a bucket.
 func (r coded) begin(k int) error {
-	defer r.times.encoded(r.times.start())
+	defer r.times.Encoded(r.times.Start())
 	b := &r.buckets[k]
 	p := r.job.progress(r.step, r.step*r.job.Workers)
 	step := compress.Step{N: r.step, Epoch: p.Epoch, LR: r.sched(p), Seed: r.job.Seed}
@@ -80,7 +81,7 @@ func (r coded) perform(ctx context.Context, b *bucket, flags uint16) (_ uint16, 
 		if flags, err = r.scatters(ctx, b, flags, &held); err != nil {
 			return flags, err
 		}
-		began := r.times.start()
+		began := r.times.Start()
 		for i := range b.ops {
 			if b.ops[i].Kind == compress.OpNone {
 				continue
@@ -91,9 +92,9 @@ func (r coded) perform(ctx context.Context, b *bucket, flags uint16) (_ uint16, 
 			r.notes[b.lo+i].noteOp(b.ops[i])
 			busy = busy || b.ops[i].Kind != compress.OpNone
 		}
-		r.times.decoded(began)
+		r.times.Decoded(began)
 	}
-	defer r.times.decoded(r.times.start())
+	defer r.times.Decoded(r.times.Start())
 	for i := b.lo; i < b.hi; i++ {
 		g := r.shard.pieces[i].at(r.grad, true)
 		f32.Fill(g, 0)

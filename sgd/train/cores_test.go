@@ -15,6 +15,7 @@ import (
 	"github.com/gradlab/gradlab/sgd"
 	"github.com/gradlab/gradlab/sgd/nn"
 	"github.com/gradlab/gradlab/sgd/train"
+	"github.com/gradlab/gradlab/sgd/train/record"
 )
 
 // withCores sets the number of cores for the rest of a test.
@@ -132,7 +133,7 @@ func TestBitsDoNotDependOnCores(t *testing.T) {
 	} {
 		t.Run(c.name+" on "+c.net, func(t *testing.T) {
 			var want string
-			var eval train.Eval
+			var eval record.Eval
 			for _, cores := range []int{1, 2} {
 				for _, threads := range []int{0, 1, 2} {
 					withCores(t, cores)

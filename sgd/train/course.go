@@ -5,6 +5,7 @@ import (
 	"time"
 
 	"github.com/gradlab/gradlab/comm"
+	"github.com/gradlab/gradlab/sgd/train/message"
 )
 
 // course is how the exchanges of a step go along with its passes.
@@ -15,7 +16,7 @@ type course interface {
 	start()
 	// round makes a step: its gradient, its exchanges, its update. tl is what the
 	// passes take, coding what encoding does.
-	round(ctx context.Context, tl timeline, coding time.Duration) (Flags, error)
+	round(ctx context.Context, tl timeline, coding time.Duration) (message.Flags, error)
 	// needs is what a forward pass calls before it reads parameters of a span; nil:
 	// all are there.
 	needs(ctx context.Context) (need func(span int) error, err error)
@@ -55,7 +56,7 @@ func (behind) settle(context.Context) error { return nil }
 
 func (c behind) report(ctx context.Context) error { return c.reducer.report(ctx) }
 
-func (c behind) round(ctx context.Context, tl timeline, coding time.Duration) (Flags, error) {
+func (c behind) round(ctx context.Context, tl timeline, coding time.Duration) (message.Flags, error) {
 	c.work.Cost[0] = tl.total + coding
 	var err error
 	if c.joint != nil {
@@ -86,18 +87,18 @@ func (c *inOrder) made(ctx context.Context, k int) error {
 	return onMade.Wake(ctx, c.Rank, bucketWord{k}, c.ask)
 }
 
-func (c *inOrder) round(ctx context.Context, tl timeline, coding time.Duration) (Flags, error) {
+func (c *inOrder) round(ctx context.Context, tl timeline, coding time.Duration) (message.Flags, error) {
 	return c.overlap(ctx, tl, coding, len(c.buckets))
 }
 
 // overlap is a round in which the activity tells so many times that it is done.
-func (c *inOrder) overlap(ctx context.Context, tl timeline, coding time.Duration, times int) (flags Flags, err error) {
+func (c *inOrder) overlap(ctx context.Context, tl timeline, coding time.Duration, times int) (flags message.Flags, err error) {
 	c.backward(tl)
 	c.work.Cost[0] += tl.forward
 	if err := c.make(ctx, coding); err != nil {
 		return 0, err
 	}
-	began := c.times.read()
+	began := c.times.Read()
 	for range times {
 		_, seen, err := onExchanged.Wait(ctx, c.Rank)
 		if err != nil {
@@ -105,7 +106,7 @@ func (c *inOrder) overlap(ctx context.Context, tl timeline, coding time.Duration
 		}
 		flags |= seen
 	}
-	c.times.stood(began)
+	c.times.Stood(began)
 	c.update()
 	return flags, c.Made(ctx)
 }

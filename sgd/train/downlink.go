@@ -150,7 +150,7 @@ func (u *uplink) take(full []float32, k int, f comm.Frame) error {
 // keep keeps what the server knows that workers hold.
 func (d *downlink) keep(k *Keeper) {
 	for w, held := range d.held {
-		k.Vector(key(keyHeld, d.id, w), held)
+		k.Vector(Key(keyHeld, d.id, w), held)
 		d.packers[w].keep(k, under(keyDown, d.id, w))
 	}
 }

@@ -136,8 +136,8 @@ func (r *Rank) leaving() (err error) {
 
 // keepGone keeps what a worker of an elastic run has missed and lost.
 func (r *Rank) keepGone(k *Keeper) {
-	k.Count(key(keyMissed, r.rank), &r.stats.missed)
+	k.Count(Key(keyMissed, r.rank), &r.stats.missed)
 	if k.Loads() || r.stats.lost > 0 {
-		k.Float(key(keyLost, r.rank), &r.stats.lost)
+		k.Float(Key(keyLost, r.rank), &r.stats.lost)
 	}
 }

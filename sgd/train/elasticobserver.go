@@ -9,6 +9,8 @@ import (
 	"slices"
 
 	"github.com/gradlab/gradlab/comm"
+	"github.com/gradlab/gradlab/sgd/train/message"
+	"github.com/gradlab/gradlab/sgd/train/record"
 )
 
 // MembersSink is a Sink that hears who takes part in an elastic run, whenever that
@@ -97,7 +99,7 @@ func (o *Observer) mourn(ctx context.Context, h comm.Host, p *comm.PeerError, en
 	}
 	if !ended[p.Rank] && p.Incarnation >= o.lives[p.Rank] {
 		ended[p.Rank] = true
-		o.census.left(o.Job, p.Rank, StateDead)
+		o.census.left(o.Job, p.Rank, record.StateDead)
 		o.Dead = append(o.Dead, fmt.Sprintf("worker %d: %s", p.Rank, p.Cause))
 	}
 	return o.checkpoint(ctx, h, ended)
@@ -105,7 +107,7 @@ func (o *Observer) mourn(ctx context.Context, h comm.Host, p *comm.PeerError, en
 
 // rolled heeds what the registrar has decided: who has left has ended, and what was told of
 // updates that were called off is forgotten.
-func (o *Observer) rolled(ctx context.Context, h comm.Host, mail Mail[rollWord], ended map[int]bool) error {
+func (o *Observer) rolled(ctx context.Context, h comm.Host, mail message.Mail[rollWord], ended map[int]bool) error {
 	if mail.Word.code == rollEnd {
 		o.closed = true
 		for _, p := range o.mourned {
@@ -121,7 +123,7 @@ func (o *Observer) rolled(ctx context.Context, h comm.Host, mail Mail[rollWord],
 			return err
 		}
 		ended[l.Worker] = true
-		o.census.left(o.Job, l.Worker, StateDead)
+		o.census.left(o.Job, l.Worker, record.StateDead)
 		o.Dead = append(o.Dead, fmt.Sprintf("worker %d: %s; it took no part", l.Worker, l.Why))
 		return nil
 	}
@@ -134,12 +136,12 @@ func (o *Observer) rolled(ctx context.Context, h comm.Host, mail Mail[rollWord],
 			continue
 		}
 		ended[l.Worker] = true
-		o.census.left(o.Job, l.Worker, StateDead)
+		o.census.left(o.Job, l.Worker, record.StateDead)
 		o.Dead = append(o.Dead, fmt.Sprintf("worker %d: %s; the others go on from step %d without it", l.Worker, l.Why, m.Step))
 	}
 	for _, w := range m.Joined {
 		delete(ended, w)
-		o.census.left(o.Job, w, StateComputing)
+		o.census.left(o.Job, w, record.StateComputing)
 	}
 	if n := len(o.Members); n == 0 || o.Members[n-1].Epoch < m.Epoch {
 		o.Members = append(o.Members, m)
@@ -147,7 +149,7 @@ func (o *Observer) rolled(ctx context.Context, h comm.Host, mail Mail[rollWord],
 			s.Members(m)
 		}
 	}
-	o.held = slices.DeleteFunc(o.held, func(p Progress) bool { return p.Step > m.Step })
+	o.held = slices.DeleteFunc(o.held, func(p record.Progress) bool { return p.Step > m.Step })
 	o.told.forget(m.Step)
 	clear(o.states)
 	clear(o.marks)
@@ -173,7 +175,7 @@ func (o *Observer) rolled(ctx context.Context, h comm.Host, mail Mail[rollWord],
 
 // heard takes a report of progress. That of the last update of an elastic run is held
 // back, as the update may yet be called off; of more where workers keep apart.
-func (o *Observer) heard(p Progress) {
+func (o *Observer) heard(p record.Progress) {
 	if !o.Job.Elastic {
 		o.progress(p)
 		return

@@ -11,14 +11,15 @@ import (
 	"github.com/gradlab/gradlab/sgd/data"
 	"github.com/gradlab/gradlab/sgd/nn"
 	"github.com/gradlab/gradlab/sgd/train"
+	"github.com/gradlab/gradlab/sgd/train/record"
 	"github.com/gradlab/gradlab/sgd/train/timing"
 )
 
 // curve keeps what a run reports.
-type curve struct{ evals []train.Eval }
+type curve struct{ evals []record.Eval }
 
-func (*curve) Progress(train.Progress)            {}
-func (c *curve) Eval(e train.Eval)                { c.evals = append(c.evals, e) }
+func (*curve) Progress(record.Progress)           {}
+func (c *curve) Eval(e record.Eval)               { c.evals = append(c.evals, e) }
 func (*curve) Checkpoint(int, *train.State) error { return nil }
 
 // Four workers train on handwritten digits with 4-bit gradients, on a virtual

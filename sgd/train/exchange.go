@@ -61,7 +61,7 @@ func (r *reducer) exchange(ctx context.Context, b *bucket, step int, flags uint1
 	if err != nil {
 		return flags, err
 	}
-	return flags, r.times.decoding(ctx, r.tariff.decode(b.lo, b.hi))
+	return flags, r.times.Decoding(ctx, r.tariff.decode(b.lo, b.hi))
 }
 
 // calls is what the calls of a bucket's gathers take.

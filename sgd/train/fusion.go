@@ -9,6 +9,7 @@ import (
 
 	"github.com/gradlab/gradlab/comm"
 	"github.com/gradlab/gradlab/comm/collective"
+	"github.com/gradlab/gradlab/sgd/train/message"
 )
 
 // Tensor fusion in the manner of Horovod (Sergeev and Del Balso 2018). During the
@@ -45,7 +46,7 @@ func (r *fused) made(context.Context, int) error {
 }
 
 // round begins a step of the exchange activity with the passes.
-func (r *fused) round(ctx context.Context, tl timeline, coding time.Duration) (Flags, error) {
+func (r *fused) round(ctx context.Context, tl timeline, coding time.Duration) (message.Flags, error) {
 	r.ready.Store(0)
 	if err := onMade.Wake(ctx, r.Rank, bucketWord{}, r.ask); err != nil {
 		return 0, err

@@ -21,6 +21,7 @@ import (
 	"github.com/gradlab/gradlab/internal/rng"
 	"github.com/gradlab/gradlab/sgd"
 	"github.com/gradlab/gradlab/sgd/train"
+	"github.com/gradlab/gradlab/sgd/train/record"
 	"github.com/gradlab/gradlab/sgd/train/timing"
 	"github.com/gradlab/gradlab/staleness"
 )
@@ -100,7 +101,7 @@ func recordedFrom(t *testing.T, opts []option, from *train.State) (r run, names 
 	if o.SHA256 != "" {
 		r.params = o.SHA256[:16]
 	}
-	slices.SortFunc(o.Reports, func(a, b train.RankReport) int { return cmp.Compare(a.Rank, b.Rank) })
+	slices.SortFunc(o.Reports, func(a, b record.RankReport) int { return cmp.Compare(a.Rank, b.Rank) })
 	end := 0.0
 	for _, p := range o.Reports {
 		end = max(end, p.Seconds)

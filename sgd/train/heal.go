@@ -7,6 +7,7 @@ import (
 
 	"github.com/gradlab/gradlab/comm"
 	"github.com/gradlab/gradlab/sgd"
+	"github.com/gradlab/gradlab/sgd/train/message"
 )
 
 // A worker that joins begins from what another member is before the epoch's first step:
@@ -34,7 +35,7 @@ func (m *member) heals(ctx context.Context, of Membership) error {
 // healing is the frame that heals. It is billed four bytes for each value of a vector; a
 // run without weights sends nothing but the bill.
 func (m *member) healing() (comm.Frame, error) {
-	h := onHeal.Header(m.job, Nothing{}, 0)
+	h := onHeal.Header(m.job, message.Nothing{}, 0)
 	if m.job.Weightless {
 		st, err := m.weighty()
 		if err != nil {
@@ -97,7 +98,7 @@ func (m *member) heal(ctx context.Context, v comm.Host, of Membership) (*State, 
 	me := of.number(m.job, m.rank)
 	if m.job.Served() {
 		st := newState()
-		st.Ints[keyVersion], st.Ints[key(keyStep, me)] = int64(of.Step), int64(of.Step)
+		st.Ints[keyVersion], st.Ints[Key(keyStep, me)] = int64(of.Step), int64(of.Step)
 		return st, nil
 	}
 	by := of.number(m.job, of.healer())

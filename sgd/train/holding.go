@@ -22,9 +22,9 @@ type holding interface {
 type copied struct{ *worker }
 
 func (h copied) take(l *link, k int, f comm.Frame) error {
-	began := h.times.start()
+	began := h.times.Start()
 	err := l.in.take(h.params.f, k, f)
-	h.times.decoded(began)
+	h.times.Decoded(began)
 	if err != nil {
 		return fmt.Errorf("worker %d, step %d: parameters of server %d: %w", h.rank, h.step, l.id, err)
 	}
@@ -49,9 +49,9 @@ func (h shared) up() (err error) {
 	if h.params.f != nil {
 		return nil
 	}
-	began := h.times.start()
+	began := h.times.Start()
 	h.params, err = h.job.cores.assemble(h.links)
-	h.times.within(began)
+	h.times.Within(began)
 	for _, l := range h.links {
 		for k := range l.fresh {
 			l.fresh[k].Release()

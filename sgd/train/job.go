@@ -20,6 +20,7 @@ import (
 	"github.com/gradlab/gradlab/compress"
 	"github.com/gradlab/gradlab/lrschedule"
 	"github.com/gradlab/gradlab/sgd"
+	"github.com/gradlab/gradlab/sgd/train/record"
 	"github.com/gradlab/gradlab/sgd/train/timing"
 	"github.com/gradlab/gradlab/staleness"
 )
@@ -77,7 +78,7 @@ type Job struct {
 	EvalEvery int // updates between evaluations; 0: only at the end
 	// Until ends the run at the first evaluation that reaches it: its
 	// result is that of this evaluation. None: it makes all its updates.
-	Until     Goal
+	Until     record.Goal
 	EvalBatch int // samples a piece in evaluations; 0: 500
 
 	// Threads is how many goroutines one worker's pass may use, and so bounds
@@ -194,6 +195,9 @@ func (j *Job) numShards() int {
 
 // Coordinator is the rank behind the servers that hold shards; see Traits.Coordinator.
 func (j *Job) Coordinator() int { return j.Workers + j.numShards() }
+
+// Stamp implements message.Origin.
+func (j *Job) Stamp() comm.Header { return comm.Header{Run: j.Run, Incarnation: j.Incarnation} }
 
 // RankName words what a rank is: worker 2, server 0, coordinator, observer.
 func (j *Job) RankName(rank int) string {

@@ -64,7 +64,7 @@ func (j *joint) make(ctx context.Context, total, coding time.Duration) error {
 	samples := j.job.draw(j.rank, j.step)
 	micros, sums := j.job.micros(samples), sumsOf(j.job.Model)
 	stops := micros * len(sums)
-	began := j.times.read()
+	began := j.times.Read()
 	pass := func() { j.ended <- j.differentiate(ctx, j.desk, j.on, nil, nil) }
 	if j.job.Weightless {
 		pass = func() { j.ended <- j.rehearse(micros, sums) }
@@ -103,8 +103,8 @@ func (j *joint) make(ctx context.Context, total, coding time.Duration) error {
 		return err
 	}
 	j.batch = samples.N
-	j.times.price(coding)
-	j.times.computed(began)
+	j.times.Price(coding)
+	j.times.Computed(began)
 	return nil
 }
 

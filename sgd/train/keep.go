@@ -1,6 +1,7 @@
 package train
 
 import (
+	"github.com/gradlab/gradlab/sgd/train/record"
 	"math"
 	"time"
 )
@@ -47,11 +48,11 @@ func (k keptMeter) meter() progressMeter {
 
 // keptMeasures are the measures of a server in a checkpoint.
 type keptMeasures struct {
-	Age, Gap gauge
+	Age, Gap record.Gauge
 	SentAt   [][2]keptStamp
 	Born     map[uint64]keptStamp
 	PushedAt []time.Duration
-	Waits    *Waits `json:",omitempty"`
+	Waits    *record.Waits `json:",omitempty"`
 	Meter    keptMeter
 }
 
@@ -75,7 +76,7 @@ func (m *progressMeter) keepMeter(k *Keeper) {
 //
 // Anew: an epoch begins, with other workers.
 func (s *server) keepMeasures(k *Keeper, anew bool) {
-	m, name := s.meas, key(keyMeasures, s.id)
+	m, name := s.meas, Key(keyMeasures, s.id)
 	if !k.Loads() {
 		kept := keptMeasures{Age: m.age, Gap: s.store.gap, PushedAt: m.pushedAt, Waits: m.waits, Meter: s.prog.keep(), Born: map[uint64]keptStamp{}}
 		for _, s := range m.sentAt {

@@ -34,7 +34,7 @@ func (k *Keeper) Loads() bool { return k.loads }
 
 // Alike says whether a rank names what all ranks have alike: it is kept by the first one,
 // or by each for itself.
-func (k *Keeper) Alike(r *Rank) bool { return k.loads || k.own || k.whole || r.rank == 0 }
+func (k *Keeper) Alike(rank int) bool { return k.loads || k.own || k.whole || rank == 0 }
 
 // Err is the first error.
 func (k *Keeper) Err() error { return k.err }
@@ -90,7 +90,7 @@ func (k *Keeper) Counts(prefix string, counts map[string]uint64) {
 
 // Lived says whether a worker lived when the checkpoint that is loaded was made. One
 // that did not begins anew. It is true when state is kept.
-func (k *Keeper) Lived(worker int) bool { return !k.loads || k.Has(key(keyStep, worker)) }
+func (k *Keeper) Lived(worker int) bool { return !k.loads || k.Has(Key(keyStep, worker)) }
 
 // inPlaceOf loads, for a worker, what the first one had that lived when the checkpoint
 // was made.
@@ -121,19 +121,6 @@ func (k *Keeper) Vector(name string, v []float32) {
 		k.err = k.st.Vector(name, v)
 	default:
 		k.st.Vectors[name] = v
-	}
-}
-
-// packed is Vector for a shard's part of a vector that is as long as the parameters:
-// the observer puts the parts of all shards together.
-func (k *Keeper) packed(name string, sh *shard, v []float32, size int) {
-	if !k.loads || k.own || k.err != nil {
-		k.Vector(name, v)
-		return
-	}
-	full := make([]float32, size)
-	if k.Vector(name, full); k.err == nil {
-		sh.gather(v, full)
 	}
 }
 

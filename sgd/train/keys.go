@@ -8,7 +8,7 @@ import (
 )
 
 // Names in checkpoints. What belongs to a rank, a shard or both has their numbers
-// behind the name: key(keySeq, 2, 0) is seq/2/0, of worker 2 at shard 0. Old
+// behind the name: Key(keySeq, 2, 0) is seq/2/0, of worker 2 at shard 0. Old
 // checkpoints are read by these names, so none of them changes.
 const (
 	// Of the whole run.
@@ -67,10 +67,7 @@ const (
 
 // Key is the name in a checkpoint of what belongs to ranks, shards or steps: their
 // numbers behind a name of the mode's own.
-func Key(name string, of ...int) string { return key(name, of...) }
-
-// key is Key for the kernel's names.
-func key(name string, of ...int) string {
+func Key(name string, of ...int) string {
 	for _, i := range of {
 		name += "/" + strconv.Itoa(i)
 	}
@@ -78,7 +75,7 @@ func key(name string, of ...int) string {
 }
 
 // under is key for what has a name of its own behind it.
-func under(name string, of ...int) string { return key(name, of...) + "/" }
+func under(name string, of ...int) string { return Key(name, of...) + "/" }
 
 // isHeld says whether a vector of a server is not its part of one as long as the
 // parameters, but kept for a worker.

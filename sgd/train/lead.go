@@ -5,6 +5,8 @@ import (
 	"fmt"
 
 	"github.com/gradlab/gradlab/comm"
+	"github.com/gradlab/gradlab/sgd/train/message"
+	"github.com/gradlab/gradlab/sgd/train/record"
 )
 
 // What a rank does that leads a run without a policy: it counts the updates, says how
@@ -44,9 +46,9 @@ func (r *Rank) Halts(updates int) (Halt, error) {
 
 // Report tells the observer how far the run is. It fills in the time, and the updates a
 // second since the last report.
-func (r *Rank) Report(ctx context.Context, p Progress) error {
-	p.Seconds, p.Loss = r.h.Now().Seconds(), recordable(p.Loss)
-	r.lead.measured(&p, &gauge{}, &gauge{})
+func (r *Rank) Report(ctx context.Context, p record.Progress) error {
+	p.Seconds, p.Loss = r.h.Now().Seconds(), record.Recordable(p.Loss)
+	r.lead.measured(&p, &record.Gauge{}, &record.Gauge{})
 	return r.tellJSON(ctx, onProgress, p)
 }
 
@@ -61,7 +63,7 @@ func (r *Rank) Save(ctx context.Context, p Part) error {
 
 // Checkpoint tells the observer the state of the rank's part, and waits until it has
 // those of all. FlagStop says that the run is stopped there.
-func (r *Rank) Checkpoint(ctx context.Context, p Part) (Flags, error) {
+func (r *Rank) Checkpoint(ctx context.Context, p Part) (message.Flags, error) {
 	if err := r.Save(ctx, p); err != nil {
 		return 0, err
 	}

@@ -5,6 +5,8 @@ import (
 	"fmt"
 
 	"github.com/gradlab/gradlab/compress"
+	"github.com/gradlab/gradlab/sgd/train/message"
+	"github.com/gradlab/gradlab/sgd/train/record"
 )
 
 // Links are a worker's side of parameter servers: the parameters that they sent last,
@@ -73,7 +75,7 @@ func (l *Links) Push(ctx context.Context, of uint64) error {
 func (l *Links) Encode(ctx context.Context, v Vector, say Saying) error {
 	w := l.w
 	for i := range w.order {
-		if err := w.times.encoding(ctx, w.order[i].encoding()); err != nil {
+		if err := w.times.Encoding(ctx, w.order[i].encoding()); err != nil {
 			return err
 		}
 		if err := w.encode(i, v); err != nil {
@@ -88,7 +90,7 @@ func (l *Links) Encode(ctx context.Context, v Vector, say Saying) error {
 func (l *Links) Echo(ctx context.Context, sum []float32) error {
 	for i := range l.w.order {
 		p := &l.w.order[i]
-		if err := l.times.decoding(ctx, p.link.out.decoding(p.part())); err != nil {
+		if err := l.times.Decoding(ctx, p.link.out.decoding(p.part())); err != nil {
 			return err
 		}
 		from := compress.From{Rank: l.rank, Step: l.step}
@@ -138,7 +140,7 @@ func (l *Links) Fetch(ctx context.Context, version uint64) error {
 			}
 			f.Release()
 			if err == nil {
-				err = w.times.decoding(ctx, k.in.taking(part))
+				err = w.times.Decoding(ctx, k.in.taking(part))
 			}
 			if err != nil {
 				return err
@@ -193,7 +195,7 @@ func (l *Links) Enter(ctx context.Context) (over bool, err error) {
 		return false, nil
 	}
 	for _, k := range l.w.links {
-		if err := OnEnter.Send(ctx, l.Rank, k.server, Nothing{}, 0); err != nil {
+		if err := OnEnter.Send(ctx, l.Rank, k.server, message.Nothing{}, 0); err != nil {
 			return isEnded(err), onlyLost(err)
 		}
 	}
@@ -223,7 +225,7 @@ func (l *Links) Turn(ctx context.Context) (anew bool, err error) {
 
 // settle waits for the answers to what was pushed, and what is under way beside.
 func (l *Links) settle(ctx context.Context) error {
-	if !l.times.beside {
+	if !l.times.Beside {
 		return l.Await(ctx)
 	}
 	if err := l.Sent(ctx); err != nil {
@@ -245,4 +247,4 @@ func (l *Links) Bye(ctx context.Context) error {
 func (l *Links) Keep(k *Keeper) { l.w.Keep(k) }
 
 // Final adds the pushes that were made.
-func (l *Links) Final(r *RankReport) { l.w.Final(r) }
+func (l *Links) Final(r *record.RankReport) { l.w.Final(r) }

@@ -5,6 +5,7 @@ import (
 	"fmt"
 
 	"github.com/gradlab/gradlab/comm"
+	"github.com/gradlab/gradlab/sgd/train/message"
 )
 
 // Links may fetch and send in activities of their own, while the worker computes: at
@@ -13,7 +14,7 @@ import (
 // StartBeside begins the activities of FetchBeside and SendBeside. After Resume nothing
 // comes before it, and EndBeside ends them.
 func (l *Links) StartBeside() {
-	l.times.beside = true
+	l.times.Beside = true
 	l.h.Go("fetch", l.fetchActivity)
 	l.h.Go("push", l.pushActivity)
 }
@@ -23,7 +24,7 @@ func (l *Links) EndBeside(ctx context.Context) error {
 	if err := onPaced.Wake(ctx, l.Rank, Pulled{}, FlagDone); err != nil {
 		return err
 	}
-	return onHanded.Wake(ctx, l.Rank, Nothing{}, FlagDone)
+	return onHanded.Wake(ctx, l.Rank, message.Nothing{}, FlagDone)
 }
 
 // FetchBeside begins to fetch parameters of a version or a later one; no other fetch is
@@ -42,20 +43,20 @@ func (l *Links) Fetched(ctx context.Context) error {
 		return nil
 	}
 	l.fetching = false
-	began := l.times.read()
+	began := l.times.Read()
 	_, flags, err := onBrought.Wait(ctx, l.Rank)
 	if err != nil {
 		return err
 	}
-	l.times.stood(began)
+	l.times.Stood(began)
 	l.w.heed(flags)
 	for _, k := range l.w.links {
-		if err := l.times.taking(ctx, k.in.taking(0)); err != nil {
+		if err := l.times.Taking(ctx, k.in.taking(0)); err != nil {
 			return err
 		}
-		began := l.times.start()
+		began := l.times.Start()
 		err := l.w.take(k, 0, k.fetched)
-		l.times.taken(began)
+		l.times.Taken(began)
 		k.fetched.Release()
 		if err != nil {
 			return err
@@ -67,7 +68,7 @@ func (l *Links) Fetched(ctx context.Context) error {
 // SendBeside begins to send what was encoded; no other push is under way.
 func (l *Links) SendBeside(ctx context.Context) error {
 	l.w.away = true
-	return onHanded.Wake(ctx, l.Rank, Nothing{}, 0)
+	return onHanded.Wake(ctx, l.Rank, message.Nothing{}, 0)
 }
 
 // Sent waits until the push under way, if there is one, has been answered. Nothing can
@@ -84,7 +85,7 @@ func (l *Links) pushActivity(ctx context.Context, _ comm.Host) error {
 		if err := l.Send(ctx); err != nil {
 			return err
 		}
-		flags := Flags(0)
+		flags := message.Flags(0)
 		for _, k := range l.w.links {
 			f, err := onAnswer.Recv(ctx, l.Rank, k.rank)
 			if err != nil {
@@ -96,7 +97,7 @@ func (l *Links) pushActivity(ctx context.Context, _ comm.Host) error {
 			flags |= f.Flags
 			f.Release()
 		}
-		if err := onPushed.Wake(ctx, l.Rank, Nothing{}, flags); err != nil {
+		if err := onPushed.Wake(ctx, l.Rank, message.Nothing{}, flags); err != nil {
 			return err
 		}
 	}
@@ -115,7 +116,7 @@ func (l *Links) fetchActivity(ctx context.Context, _ comm.Host) error {
 				return err
 			}
 		}
-		flags := Flags(0)
+		flags := message.Flags(0)
 		for _, k := range l.w.links {
 			f, err := onFetched.Recv(ctx, l.Rank, k.rank)
 			if err != nil {
@@ -128,7 +129,7 @@ func (l *Links) fetchActivity(ctx context.Context, _ comm.Host) error {
 			flags |= f.Flags
 			k.fetched = f.Frame
 		}
-		if err := onBrought.Wake(ctx, l.Rank, Nothing{}, flags); err != nil {
+		if err := onBrought.Wake(ctx, l.Rank, message.Nothing{}, flags); err != nil {
 			return err
 		}
 	}

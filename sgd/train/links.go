@@ -82,7 +82,7 @@ func (w *worker) await(ctx context.Context, l *link, k int) error {
 			return err
 		}
 		if f.Header.Kind == comm.Parameters && f.Header.Code != codeVoid {
-			if err := w.times.decoding(ctx, l.in.taking(l.got-1)); err != nil {
+			if err := w.times.Decoding(ctx, l.in.taking(l.got-1)); err != nil {
 				return err
 			}
 		}

@@ -222,7 +222,7 @@ func (l *localWorker) agree(ctx context.Context) (flags uint16, err error) {
 	if !l.job.Weightless {
 		f32.AxpyTo(l.grad, l.common.params.f, -1, l.x)
 	}
-	if err := l.times.encoding(ctx, l.tariff.encode(0, len(l.shard.pieces))); err != nil {
+	if err := l.times.Encoding(ctx, l.tariff.encode(0, len(l.shard.pieces))); err != nil {
 		return 0, err
 	}
 	if err := l.content.begin(0); err != nil {
@@ -303,7 +303,7 @@ func (l *localWorker) moments(ctx context.Context) error {
 // Keep keeps, beside what all agree on and how it came about, the inner optimizer.
 func (l *localWorker) Keep(k *Keeper) {
 	l.keepShared(k, l.step)
-	if k.Alike(l.Rank) {
+	if k.Alike(l.rank) {
 		k.Int(keyRound, &l.round)
 	}
 	if k.Loads() {

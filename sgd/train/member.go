@@ -11,6 +11,7 @@ import (
 
 	"github.com/gradlab/gradlab/comm"
 	"github.com/gradlab/gradlab/compress"
+	"github.com/gradlab/gradlab/sgd/train/record"
 )
 
 // member is a worker of an elastic run, or a server. In every epoch of membership it is a rank of its
@@ -215,7 +216,7 @@ func (m *member) serve(ctx context.Context, of Membership, start *State) (leaves
 	}
 	m.now.h = v
 	b, ok := m.part.(besides)
-	m.now.times.begin(v, ok && b.beside())
+	m.now.times.Begin(v, ok && b.beside())
 	if err = m.heals(epoch, of); err == nil {
 		err = m.part.Run(epoch)
 	}
@@ -258,7 +259,7 @@ func (m *member) join(of Membership, start, healed *State) error {
 		return err
 	}
 	at := of.Step
-	k := &Keeper{st: start, loads: true}
+	k := loading(start)
 	switch {
 	case healed != nil:
 		k.st, k.anew = healed, true
@@ -382,10 +383,10 @@ func (m *member) keeps() bool { return !m.job.Weightless || !m.works() }
 func (m *member) final(ctx context.Context) error {
 	r := m.now
 	if r == nil {
-		m.self.times.begin(m.h, false)
-		return m.self.tellFinal(ctx, RankReport{Rank: m.rank, Role: m.self.role()})
+		m.self.times.Begin(m.h, false)
+		return m.self.tellFinal(ctx, record.RankReport{Rank: m.rank, Role: m.self.role()})
 	}
-	rep := RankReport{Rank: m.rank, Role: r.role()}
+	rep := record.RankReport{Rank: m.rank, Role: r.role()}
 	if m.works() {
 		rep.Steps, rep.Zeroed, rep.Voided = r.step-int(r.stats.missed), r.stats.zeroed, r.stats.voided
 		rep.Residual = math.Sqrt(r.stats.lost)

@@ -8,6 +8,7 @@ import (
 	"github.com/gradlab/gradlab/compress"
 	"github.com/gradlab/gradlab/internal/f32"
 	"github.com/gradlab/gradlab/sgd"
+	"github.com/gradlab/gradlab/sgd/train/record"
 )
 
 // noise is the gradient noise scale, estimated from two batch sizes (McCandlish et al.
@@ -47,16 +48,9 @@ func (n *noise) add(small, big lengths) {
 }
 
 // fill tells the averages.
-func (n *noise) fill(p *Progress) {
+func (n *noise) fill(p *record.Progress) {
 	if n.Weight > 0 {
 		p.NoiseSquare, p.NoiseTrace = n.Square/n.Weight, n.Trace/n.Weight
-	}
-}
-
-// scale fills in the noise scale, once what all shards say is there.
-func (p *Progress) scale() {
-	if p.NoiseSquare > 0 && p.NoiseTrace > 0 {
-		p.NoiseScale = p.NoiseTrace / p.NoiseSquare
 	}
 }
 

@@ -13,12 +13,14 @@ import (
 	"github.com/gradlab/gradlab/comm"
 	"github.com/gradlab/gradlab/internal/f32"
 	"github.com/gradlab/gradlab/sgd"
+	"github.com/gradlab/gradlab/sgd/train/message"
+	"github.com/gradlab/gradlab/sgd/train/record"
 )
 
 // Sink takes what a run reports, in order, on the observer's rank.
 type Sink interface {
-	Progress(Progress)
-	Eval(Eval)
+	Progress(record.Progress)
+	Eval(record.Eval)
 	// Checkpoint is given the whole run's state at a mark.
 	Checkpoint(version int, s *State) error
 }
@@ -31,13 +33,13 @@ type Observer struct {
 	Start *State // nil: from scratch
 	Sink  Sink
 
-	Reports []RankReport // of the ranks that ended in order
-	Dead    []string     // ranks that did not, where the run goes on without
-	Final   Eval
+	Reports []record.RankReport // of the ranks that ended in order
+	Dead    []string            // ranks that did not, where the run goes on without
+	Final   record.Eval
 	Reached bool // Final is the first evaluation at Job.Until or Settled, and the run ended there
 	// Settled reports whether the run ends at an evaluation, of which it is told each, in
 	// order, before the Sink is; nil: none ends it.
-	Settled func(Eval) bool
+	Settled func(record.Eval) bool
 	Params  []float32 // at the end
 	SHA256  string    // of Params, little-endian
 	Classes []uint64  // samples of the test set, by class; nil: there was no evaluation
@@ -67,7 +69,7 @@ type Observer struct {
 	mourned []*comm.PeerError // workers that are gone, as the registrar has been told
 	lives   map[int]uint32    // incarnations of ranks that were heard
 	closed  bool              // the registrar has ended
-	held    []Progress        // of updates that may yet be called off
+	held    []record.Progress // of updates that may yet be called off
 	beyond  int               // updates before this one will not be called off; with servers
 
 	// Of an open run.
@@ -128,7 +130,7 @@ func (o *Observer) Program(ctx context.Context, h comm.Host) error {
 		o.lives[from] = max(o.lives[from], f.Header.Incarnation)
 		if f.Header.Tag == onFinal.Tag() {
 			ended[from] = true
-			o.census.left(j, from, StateEnded)
+			o.census.left(j, from, record.StateEnded)
 			if o.conduct != nil {
 				if err := o.conduct.ended(ctx, from); err != nil {
 					return err
@@ -185,7 +187,7 @@ func (o *Observer) gone(ctx context.Context, h comm.Host, err error, p *comm.Pee
 		return p
 	}
 	ended[p.Rank] = true
-	o.census.left(j, p.Rank, StateDead)
+	o.census.left(j, p.Rank, record.StateDead)
 	o.Dead = append(o.Dead, fmt.Sprintf("worker %d: %s", p.Rank, p.Cause))
 	if len(o.Dead) == j.Workers {
 		return fmt.Errorf("all workers are gone; the last one: %w", p)
@@ -213,7 +215,7 @@ func (o *Observer) begin(ctx context.Context, h comm.Host) error {
 		o.Start = nil
 	}
 	for r := range o.Job.World() {
-		if err := onStart.Carry(ctx, o.rank, r, Nothing{}, 0, buf.Retain()); err != nil {
+		if err := onStart.Carry(ctx, o.rank, r, message.Nothing{}, 0, buf.Retain()); err != nil {
 			return err
 		}
 	}
@@ -233,7 +235,7 @@ func (o *Observer) take(ctx context.Context, h comm.Host, from int, f comm.Frame
 		defer m.Release()
 		return o.rolled(ctx, h, m, ended)
 	case onProgress.Tag():
-		var p Progress
+		var p record.Progress
 		if err := o.decode(f, &p); err != nil {
 			return err
 		}
@@ -249,7 +251,7 @@ func (o *Observer) take(ctx context.Context, h comm.Host, from int, f comm.Frame
 			o.heard(p)
 		}
 	case onWorker.Tag():
-		var s WorkerState
+		var s record.WorkerState
 		if err := o.decode(f, &s); err != nil {
 			return err
 		}
@@ -280,7 +282,7 @@ func (o *Observer) take(ctx context.Context, h comm.Host, from int, f comm.Frame
 			return s.Order(f.Body)
 		}
 	case onFinal.Tag():
-		var r RankReport
+		var r record.RankReport
 		if err := o.decode(f, &r); err != nil {
 			return err
 		}
@@ -340,7 +342,7 @@ func (o *Observer) reach(ctx context.Context, h comm.Host) error {
 		if j.traits().Coordinator && r != j.Coordinator() {
 			continue
 		}
-		if err := onReached.Send(ctx, o.rank, r, Nothing{}, 0); err != nil && !isGone(err) {
+		if err := onReached.Send(ctx, o.rank, r, message.Nothing{}, 0); err != nil && !isGone(err) {
 			return err
 		}
 	}
@@ -484,7 +486,7 @@ func (o *Observer) checkpoint(ctx context.Context, h comm.Host, ended map[int]bo
 	if all.Ints[keyGoing] != 0 { // nobody waits for it
 		return nil
 	}
-	flags := Flags(0)
+	flags := message.Flags(0)
 	if !free && o.Job.stopsAtMark(h, version) {
 		flags = FlagStop
 	}
@@ -517,7 +519,7 @@ func (o *Observer) together() *State {
 	}
 	for _, name := range []string{keyBytesUp, keyBytesDown, keyRaw, keyBF16, keyWire, keyShared, keyReport, keyBody} {
 		for r := 0; r < o.Job.World(); r++ {
-			if n := all.Ints[key(name, r)]; n != 0 {
+			if n := all.Ints[Key(name, r)]; n != 0 {
 				all.Ints[name] += n
 			}
 		}
@@ -526,7 +528,7 @@ func (o *Observer) together() *State {
 	all.Ints[keyBytesUp] += int64(gone.up)
 	all.Ints[keyBytesDown] += int64(gone.down)
 	for r := range o.Job.Workers { // those who leave at instants of their own
-		if at, ok := all.Ints[key(keyLeft, r)]; ok {
+		if at, ok := all.Ints[Key(keyLeft, r)]; ok {
 			all.Ints[keyNanoseconds] = min(all.Ints[keyNanoseconds], at)
 		}
 	}
@@ -558,7 +560,7 @@ func (o *Observer) goOn(ctx context.Context, ended map[int]bool, flags uint16) e
 		if ended[r] {
 			continue
 		}
-		f := comm.NewFrame(onGo.Header(o.Job, Nothing{}, flags), comm.NewBuffer(0))
+		f := comm.NewFrame(onGo.Header(o.Job, message.Nothing{}, flags), comm.NewBuffer(0))
 		if n := len(o.Members); n > 0 { // who does not wait any more is not to hear it later
 			f.Header.Epoch = uint32(o.Members[n-1].Epoch)
 		}

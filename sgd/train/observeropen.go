@@ -8,6 +8,8 @@ import (
 	"slices"
 
 	"github.com/gradlab/gradlab/comm"
+	"github.com/gradlab/gradlab/sgd/train/message"
+	"github.com/gradlab/gradlab/sgd/train/record"
 )
 
 // marked is which checkpoint a shard's state is for, and who is in it.
@@ -92,7 +94,7 @@ func (o *Observer) visited(ctx context.Context, h comm.Host, f comm.Frame, ended
 	for r := o.Job.Workers; r < o.Job.World(); r++ {
 		if ended[r] {
 			ended[w] = true
-			return onStart.Send(ctx, o.rank, w, Nothing{}, FlagStop)
+			return onStart.Send(ctx, o.rank, w, message.Nothing{}, FlagStop)
 		}
 	}
 	if !ended[w] { // before the news of its death
@@ -101,8 +103,8 @@ func (o *Observer) visited(ctx context.Context, h comm.Host, f comm.Frame, ended
 		}
 	}
 	delete(ended, w)
-	o.census.left(o.Job, w, StateComputing)
-	if err := onStart.Send(ctx, o.rank, w, Nothing{}, flagCome); err != nil && !isGone(err) {
+	o.census.left(o.Job, w, record.StateComputing)
+	if err := onStart.Send(ctx, o.rank, w, message.Nothing{}, flagCome); err != nil && !isGone(err) {
 		return err
 	}
 	return nil
@@ -115,7 +117,7 @@ func (o *Observer) lostGuest(ctx context.Context, p *comm.PeerError) error {
 		text += "; it took no part"
 	}
 	o.Dead = append(o.Dead, text)
-	o.census.left(o.Job, p.Rank, StateDead)
+	o.census.left(o.Job, p.Rank, record.StateDead)
 	if o.marked != nil { // servers say anew who is in a checkpoint
 		delete(o.states, p.Rank)
 	}
@@ -216,7 +218,7 @@ func (o *Observer) agreed(ended map[int]bool) (at []int, ok bool) {
 }
 
 // goOnFrom tells the servers of an open run that a checkpoint is whole, and of whom.
-func (o *Observer) goOnFrom(ctx context.Context, ended map[int]bool, at []int, flags Flags) error {
+func (o *Observer) goOnFrom(ctx context.Context, ended map[int]bool, at []int, flags message.Flags) error {
 	o.wholes++
 	var b []byte
 	if at != nil {
@@ -231,7 +233,7 @@ func (o *Observer) goOnFrom(ctx context.Context, ended map[int]bool, at []int, f
 		}
 		buf := comm.NewBuffer(len(b))
 		copy(buf.B, b)
-		if err := onGo.Carry(ctx, o.rank, r, Nothing{}, flags, buf); err != nil {
+		if err := onGo.Carry(ctx, o.rank, r, message.Nothing{}, flags, buf); err != nil {
 			return err
 		}
 	}
@@ -274,7 +276,7 @@ func (o *Observer) openCheckpoint(ctx context.Context, h comm.Host, ended map[in
 	if err := o.Sink.Checkpoint(version, all); err != nil {
 		return err
 	}
-	flags := Flags(0)
+	flags := message.Flags(0)
 	if o.Job.stopsAtMark(h, version) {
 		flags = FlagStop
 	}

@@ -8,6 +8,7 @@ import (
 
 	"github.com/gradlab/gradlab/comm"
 	"github.com/gradlab/gradlab/compress"
+	"github.com/gradlab/gradlab/sgd/train/message"
 	"github.com/gradlab/gradlab/staleness"
 )
 
@@ -62,7 +63,7 @@ func (r *Rank) invited(ctx context.Context) (start *State, over bool, err error)
 		start, err = r.starts(ctx)
 		return start, false, err
 	}
-	if err := onHere.Send(ctx, r, r.job.Observer(), Nothing{}, 0); err != nil {
+	if err := onHere.Send(ctx, r, r.job.Observer(), message.Nothing{}, 0); err != nil {
 		return nil, isEnded(err), onlyLost(err)
 	}
 	start, flags, err := r.told(ctx)
@@ -156,7 +157,7 @@ func (v *visit) wait(ctx context.Context) error {
 		on = on.As(comm.Report)
 	}
 	err := on.Send(ctx, v.of, v.first, Pulled{Version: uint64(step)}, 0)
-	var flags Flags
+	var flags message.Flags
 	if err == nil {
 		_, flags, err = onCome.Hear(comm.Idle(ctx), v.of, v.first)
 	}
@@ -184,7 +185,7 @@ func (w *worker) enter(ctx context.Context) error {
 		if l.relayed() {
 			err = onTree.Send(ctx, w.Rank, l.rank, treeWord{code: codeEnter, shard: l.id, learner: w.rank}, 0)
 		} else {
-			err = OnEnter.Send(ctx, w.Rank, l.server, Nothing{}, 0)
+			err = OnEnter.Send(ctx, w.Rank, l.server, message.Nothing{}, 0)
 		}
 		if err != nil && !isEnded(err) {
 			return err
@@ -271,7 +272,7 @@ func (w *worker) welcomed(ctx context.Context, l *link) error {
 }
 
 // retreat tells all servers that the worker pushes no more.
-func (w *worker) retreat(ctx context.Context, why rollWord, flags Flags) error {
+func (w *worker) retreat(ctx context.Context, why rollWord, flags message.Flags) error {
 	for _, l := range w.links {
 		var err error
 		if l.relayed() {
@@ -313,7 +314,7 @@ func (w *worker) due() bool {
 // goes tells all servers that the worker leaves, and what its codecs have yet to send: it is
 // lost.
 func (w *worker) goes(ctx context.Context) error {
-	word, flags := rollWord{code: rollLeaves}, Flags(0)
+	word, flags := rollWord{code: rollLeaves}, message.Flags(0)
 	for _, l := range w.links {
 		word.left += l.out.residual()
 	}

@@ -8,6 +8,7 @@ import (
 	"io"
 
 	"github.com/gradlab/gradlab/comm"
+	"github.com/gradlab/gradlab/sgd/train/message"
 )
 
 // The order in which workers' words reached each shard is all that chance
@@ -143,7 +144,7 @@ func (l *orderLog) flush(ctx context.Context, r *Rank) error {
 	buf := comm.NewBuffer(l.lines.Len())
 	copy(buf.B, l.lines.Bytes())
 	l.lines.Reset()
-	return onOrder.Carry(ctx, r, r.job.Observer(), Nothing{}, 0, buf)
+	return onOrder.Carry(ctx, r, r.job.Observer(), message.Nothing{}, 0, buf)
 }
 
 // voided says whether a replay's worker gave a step up: it never reached a

@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"github.com/gradlab/gradlab/sgd/train/record"
 	"slices"
 )
 
@@ -14,7 +15,7 @@ import (
 
 // owed is an evaluation that is still to be made.
 type owed struct {
-	eval   Eval
+	eval   record.Eval
 	params Vector
 }
 
@@ -31,7 +32,7 @@ func (o *Observer) stops(updates int) bool {
 }
 
 // judge evaluates parameters, which it takes over, and tells of it.
-func (o *Observer) judge(ctx context.Context, e Eval, params Vector) error {
+func (o *Observer) judge(ctx context.Context, e record.Eval, params Vector) error {
 	score, err := o.evaluate(ctx, e.Step, params.f)
 	if errors.Is(err, errOwed) {
 		o.owed = append(o.owed, owed{e, params})
@@ -43,12 +44,12 @@ func (o *Observer) judge(ctx context.Context, e Eval, params Vector) error {
 	}
 	e.Accuracy, e.Top5 = score.Accuracy(), score.Top5()
 	if score.N > 0 {
-		e.Loss = recordable(score.Loss / float64(score.N))
+		e.Loss = record.Recordable(score.Loss / float64(score.N))
 		for name, sum := range score.Metrics {
 			if e.Metrics == nil {
 				e.Metrics = map[string]float64{}
 			}
-			e.Metrics[name] = recordable(sum / float64(score.N))
+			e.Metrics[name] = record.Recordable(sum / float64(score.N))
 		}
 	}
 	o.Reached = (o.Job.Until.Reached(e) || o.Settled != nil && o.Settled(e)) && !e.Last
@@ -63,14 +64,14 @@ func (o *Observer) judge(ctx context.Context, e Eval, params Vector) error {
 }
 
 // end notes what the run came to.
-func (o *Observer) end(e Eval, params Vector) {
+func (o *Observer) end(e record.Eval, params Vector) {
 	o.Final, o.Params, o.SHA256 = e, slices.Clone(params.f), Hash(params.f)
 }
 
 // settle makes the evaluations that are owed, unless the run was stopped: then the
 // last one is not made, and the others are in the checkpoint.
 func (o *Observer) settle(ctx context.Context) error {
-	stopped := slices.ContainsFunc(o.Reports, func(r RankReport) bool { return r.Stopped })
+	stopped := slices.ContainsFunc(o.Reports, func(r record.RankReport) bool { return r.Stopped })
 	list, kept := o.owed, o.kept
 	o.owed = nil
 	o.Job.asked.Store(false)
@@ -110,7 +111,7 @@ func (o *Observer) saveOwed(all *State) error {
 		if err != nil {
 			return err
 		}
-		all.Bytes[key(keyOwed, n)+"/eval"], all.Vectors[key(keyOwed, n)+"/param"] = b, slices.Clone(d.params.f)
+		all.Bytes[Key(keyOwed, n)+"/eval"], all.Vectors[Key(keyOwed, n)+"/param"] = b, slices.Clone(d.params.f)
 		n++
 	}
 	return nil
@@ -119,7 +120,7 @@ func (o *Observer) saveOwed(all *State) error {
 // takeOwed takes what is owed out of the state that the run begins from.
 func takeOwed(s *State, size int) (out []owed, err error) {
 	for i := 0; ; i++ {
-		name := key(keyOwed, i)
+		name := Key(keyOwed, i)
 		b, ok := s.Bytes[name+"/eval"]
 		if !ok {
 			return out, nil

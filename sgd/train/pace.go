@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"github.com/gradlab/gradlab/comm"
+	"github.com/gradlab/gradlab/sgd/train/message"
 )
 
 // pace is how a worker that nobody waits for, or only its neighbours do, heeds
@@ -76,7 +77,7 @@ func (p *pace) answer(ctx context.Context, _ comm.Host) error {
 		}
 		switch call.code {
 		case callQuit:
-			return onEnded.Wake(ctx, p.Rank, Nothing{}, 0)
+			return onEnded.Wake(ctx, p.Rank, message.Nothing{}, 0)
 		case callHold:
 			p.mu.Lock()
 			p.held = true

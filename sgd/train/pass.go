@@ -49,7 +49,7 @@ func (r *Rank) Compute(ctx context.Context, p Pass) error {
 		defer cancel()
 		r.passCtx, work.Break, work.Abort = pass, p.Void, cancel
 	}
-	began := r.times.read()
+	began := r.times.Read()
 	software := r.job.Timing.Software(r.job.Workers)
 	if p.Alone {
 		software = 0
@@ -60,8 +60,8 @@ func (r *Rank) Compute(ctx context.Context, p Pass) error {
 	}
 	work.Cost[0] = cost + p.Coding
 	err := r.h.Do(ctx, work)
-	r.times.price(p.Coding)
-	r.times.computed(began)
+	r.times.Price(p.Coding)
+	r.times.Computed(began)
 	return err
 }
 

@@ -9,6 +9,8 @@ import (
 	"github.com/gradlab/gradlab/comm"
 	"github.com/gradlab/gradlab/comm/collective"
 	"github.com/gradlab/gradlab/compress"
+	"github.com/gradlab/gradlab/sgd/train/message"
+	"github.com/gradlab/gradlab/sgd/train/record"
 )
 
 // Peer is a worker that has parameters and an optimizer of its own and talks to
@@ -61,7 +63,7 @@ type Mover interface {
 // Answerer is a Mover that hears what others say on OnPeer at any time, in an
 // activity of its own. Others listen in Move.
 type Answerer interface {
-	Answer(ctx context.Context, said Mail[Said]) error
+	Answer(ctx context.Context, said message.Mail[Said]) error
 }
 
 // Rester is a Mover that waits for what is under way, or takes it up, before its
@@ -134,7 +136,7 @@ func (g *gossiper) Keep(k *Keeper) {
 }
 
 // Final implements Part.
-func (g *gossiper) Final(r *RankReport) {
+func (g *gossiper) Final(r *record.RankReport) {
 	p := g.peer
 	made := uint64(p.step) - p.stats.missed
 	r.Sent, r.Version, r.Delays, r.Stopped = made, p.step, p.delays, g.stopped
@@ -283,7 +285,7 @@ func (p *Peer) Tell(ctx context.Context, weight float64, v Vector, edges []colle
 }
 
 // Billed lets the time pass in which what is told next is encoded.
-func (p *Peer) Billed(ctx context.Context) error { return p.times.encoding(ctx, p.Encoding()) }
+func (p *Peer) Billed(ctx context.Context) error { return p.times.Encoding(ctx, p.Encoding()) }
 
 // Encoding is the virtual time in which a vector is encoded.
 func (p *Peer) Encoding() time.Duration { return p.codec.encoding(p.shard.whole, true) }
@@ -296,7 +298,7 @@ func (p *Peer) Elapse(ctx context.Context, d time.Duration) error { return elaps
 
 // Decoded lets n decodings pass on a virtual clock, in the main activity.
 func (p *Peer) Decoded(ctx context.Context, n int) error {
-	return p.times.decoding(ctx, time.Duration(n)*p.Decoding())
+	return p.times.Decoding(ctx, time.Duration(n)*p.Decoding())
 }
 
 // TellNow is Tell by somebody who holds a lock, and was Billed before.
@@ -313,13 +315,13 @@ func (p *Peer) TellNow(ctx context.Context, weight float64, v Vector, edges []co
 
 // Encode makes a frame of v for a channel. Its body may be the memory of v itself,
 // which then must not be written to until the frame is released: see Vector.Own.
-func (p *Peer) Encode(on Channel[Said], w Said, v Vector) (comm.Frame, error) {
-	defer p.times.encoded(p.times.start())
+func (p *Peer) Encode(on message.Channel[Said], w Said, v Vector) (comm.Frame, error) {
+	defer p.times.Encoded(p.times.Start())
 	return p.EncodeAside(on, w, v)
 }
 
 // EncodeAside is Encode in another activity, whose times nobody tells.
-func (p *Peer) EncodeAside(on Channel[Said], w Said, v Vector) (comm.Frame, error) {
+func (p *Peer) EncodeAside(on message.Channel[Said], w Said, v Vector) (comm.Frame, error) {
 	f, err := p.codec.frame(on.Header(p.job, w, 0), p.shard.whole, v, true, compress.Step{N: w.Step, Seed: p.job.Seed})
 	if err != nil {
 		return f, fmt.Errorf("worker %d, step %d: %w", p.rank, p.step, err)
@@ -358,7 +360,7 @@ func (p *Peer) Send(ctx context.Context, to int, f comm.Frame) error {
 
 // Replies waits for what each of some workers answers on OnReply, and gives it to take. Who
 // dies meanwhile is noted, and not waited for.
-func (p *Peer) Replies(ctx context.Context, of []int, take func(Mail[Said]) error) error {
+func (p *Peer) Replies(ctx context.Context, of []int, take func(message.Mail[Said]) error) error {
 	left, open := slices.Clone(of), p.job.open()
 	for {
 		if open { // of one that died, and in whose place another one has come, nothing else tells
@@ -406,7 +408,7 @@ func (p *Peer) Hear(ctx context.Context, v []float32, e collective.Edge, step in
 }
 
 // Listen waits for what a worker said in step.
-func (p *Peer) Listen(ctx context.Context, from, step int) (Mail[Said], error) {
+func (p *Peer) Listen(ctx context.Context, from, step int) (message.Mail[Said], error) {
 	f, err := OnPeer.Recv(ctx, p.Rank, from)
 	if err != nil {
 		return f, fmt.Errorf("worker %d, step %d, waiting for worker %d: %w", p.rank, p.step, from, err)
@@ -420,7 +422,7 @@ func (p *Peer) Listen(ctx context.Context, from, step int) (Mail[Said], error) {
 
 // Add adds weight times what a frame holds, in the main activity.
 func (p *Peer) Add(v []float32, weight float32, f comm.Frame) error {
-	defer p.times.decoded(p.times.start())
+	defer p.times.Decoded(p.times.Start())
 	return p.AddAside(v, weight, f)
 }
 
@@ -450,7 +452,7 @@ func (p *Peer) report(ctx context.Context, m Mover) (flags uint16, err error) {
 		p.meter.add(0, p.loss)
 		if v%j.reportEvery() == 0 || v == j.Updates {
 			s := j.progress(v, v*j.Workers)
-			pr := Progress{Step: v, Samples: s.Samples, Epoch: s.Epoch, Seconds: p.h.Now().Seconds(), LR: p.rule.sched(s)}
+			pr := record.Progress{Step: v, Samples: s.Samples, Epoch: s.Epoch, Seconds: p.h.Now().Seconds(), LR: p.rule.sched(s)}
 			p.meter.fill(&pr, nil)
 			c, w := p.h.Traffic().Count(), uint64(j.Workers)
 			pr.BytesUp, pr.BytesDown = c.SentBytes[comm.Gradient]*w, c.RecvBytes[comm.Gradient]*w
@@ -521,19 +523,19 @@ func (p *Peer) tellState(ctx context.Context, st *State, m Mover, updates int) e
 
 // keep keeps what a peer has beside what its mode has.
 func (p *Peer) keep(k *Keeper) {
-	k.Int(key(keyStep, p.rank), &p.step)
-	k.Count(key(keyZeroed, p.rank), &p.stats.zeroed)
+	k.Int(Key(keyStep, p.rank), &p.step)
+	k.Count(Key(keyZeroed, p.rank), &p.stats.zeroed)
 	if p.job.Elastic {
 		p.keepGone(k)
 	}
-	for k.Loads() && k.Has(key(keyDelays, p.rank, len(p.delays))) {
+	for k.Loads() && k.Has(Key(keyDelays, p.rank, len(p.delays))) {
 		p.delays = append(p.delays, 0)
 	}
 	for d := range p.delays {
-		k.Count(key(keyDelays, p.rank, d), &p.delays[d])
+		k.Count(Key(keyDelays, p.rank, d), &p.delays[d])
 	}
 	if p.X.f != nil {
-		k.Vector(key(keyOwn, p.rank), p.X.f)
+		k.Vector(Key(keyOwn, p.rank), p.X.f)
 	}
 	p.rule.Keep(k)
 	p.codec.keep(k, under(keyUp, p.rank))

@@ -7,6 +7,7 @@ import (
 
 	"github.com/gradlab/gradlab/comm"
 	"github.com/gradlab/gradlab/internal/f32"
+	"github.com/gradlab/gradlab/sgd/train/message"
 )
 
 // A worker comes into an open run without servers in three steps, for which nobody else
@@ -83,8 +84,8 @@ func (p *Peer) enter(ctx context.Context) error {
 
 // asks asks the observer who is there; with FlagDone as one who has a model, and is a
 // member from the answer on.
-func (p *Peer) asks(ctx context.Context, flags Flags) (at answerWord, err error) {
-	err = OnEnter.As(comm.Report).Send(ctx, p.Rank, p.job.Observer(), Nothing{}, flags)
+func (p *Peer) asks(ctx context.Context, flags message.Flags) (at answerWord, err error) {
+	err = OnEnter.As(comm.Report).Send(ctx, p.Rank, p.job.Observer(), message.Nothing{}, flags)
 	if err != nil {
 		return at, err
 	}
@@ -132,7 +133,7 @@ func (p *Peer) healed(ctx context.Context) (x Vector, ok bool, err error) {
 	for _, w := range list {
 		err := OnPeer.As(comm.Control).Send(ctx, p.Rank, w, Said{Step: p.step, life: p.near.lifeOf(w)}, 0)
 		for err == nil && !ok {
-			var f Mail[Said]
+			var f message.Mail[Said]
 			if f, err = OnReply.Recv(ctx, p.Rank, w); err != nil {
 				break
 			}
@@ -178,7 +179,7 @@ func (p *Peer) model(f comm.Frame) (Vector, error) {
 
 // heals sends the worker's model to one that comes, unless it has left itself, or the
 // process that is asked is no more. It is billed as it is, uncoded.
-func (p *Peer) heals(ctx context.Context, f Mail[Said], m Mover) error {
+func (p *Peer) heals(ctx context.Context, f message.Mail[Said], m Mover) error {
 	said := Said{Step: f.Word.Step}
 	if _, away := p.near.self(); away || !p.isMeant(f) {
 		return p.Lost(OnReply.As(comm.Control).Send(ctx, p.Rank, f.From, said, FlagStop))
@@ -198,7 +199,7 @@ func (p *Peer) heals(ctx context.Context, f Mail[Said], m Mover) error {
 }
 
 // isMeant says whether what another worker said is for this process of the worker.
-func (p *Peer) isMeant(f Mail[Said]) bool {
+func (p *Peer) isMeant(f message.Mail[Said]) bool {
 	life, _ := p.near.self()
 	return f.Word.life == life
 }
@@ -246,7 +247,7 @@ func (p *Peer) leaves(ctx context.Context) error {
 			return err
 		}
 	}
-	word, flags := rollWord{code: rollEmpty}, Flags(0)
+	word, flags := rollWord{code: rollEmpty}, message.Flags(0)
 	for _, w := range p.nearest() {
 		ok, err := p.guest.Leave(ctx, w)
 		if err != nil {

@@ -9,6 +9,7 @@ import (
 	"github.com/gradlab/gradlab/comm"
 	"github.com/gradlab/gradlab/comm/collective"
 	"github.com/gradlab/gradlab/sgd"
+	"github.com/gradlab/gradlab/sgd/train/message"
 )
 
 // First layers first, in the manner of P3 (Jayarajan et al. 2019) and
@@ -105,25 +106,25 @@ func (r *first) exchanges(ctx context.Context, h comm.Host, step int) error {
 
 // round is one in which the update of the step before is finished. The
 // flags are those of that step: all ranks have all of them.
-func (r *first) round(ctx context.Context, tl timeline, coding time.Duration) (flags Flags, err error) {
+func (r *first) round(ctx context.Context, tl timeline, coding time.Duration) (flags message.Flags, err error) {
 	r.backward(tl) // the forward pass waits for parameters
 	if r.h.Virtual() {
 		for k := len(r.buckets) - 1; k >= 0; k-- {
 			if err := r.need(ctx, k); err != nil {
 				return 0, err
 			}
-			began := r.times.read()
+			began := r.times.Read()
 			if err := r.h.Sleep(ctx, time.Duration(r.share(&r.buckets[k], tl)*float64(tl.forward))); err != nil {
 				return 0, err
 			}
-			r.times.computed(began)
+			r.times.Computed(began)
 		}
 	}
 	f, stood := r, r.stood
 	if err := r.make(ctx, coding); err != nil {
 		return 0, err
 	}
-	r.times.uncomputed(f.stood - stood)
+	r.times.Uncomputed(f.stood - stood)
 	f.update, f.left = r.present(), len(r.buckets)
 	f.there = append(f.there[:0], make([]bool, len(r.buckets))...)
 	return f.flags, r.Made(ctx)
@@ -163,12 +164,12 @@ func (r *first) need(ctx context.Context, k int) error {
 	}
 	for ; f.left > k; f.left-- {
 		for b := f.left - 1; !f.there[b]; {
-			began := r.times.read()
+			began := r.times.Read()
 			there, flags, err := onExchanged.Wait(ctx, r.Rank)
 			if err != nil {
 				return err
 			}
-			f.stood += r.times.stood(began)
+			f.stood += r.times.Stood(began)
 			f.there[there.k] = true
 			f.flags |= flags
 		}

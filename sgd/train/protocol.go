@@ -4,46 +4,47 @@ import (
 	"math"
 
 	"github.com/gradlab/gradlab/comm"
+	"github.com/gradlab/gradlab/sgd/train/message"
 )
 
 // What ranks tell the observer, and it them. Bodies of the first five and the last
 // are JSON, a state, parameters or lines; nobody is billed for any of them.
 var (
-	onStart    = Say("start", comm.Report, readNothing)         // observer → all: state to begin from
-	onProgress = Say("progress", comm.Report, readNothing)      // lead → observer: Progress
-	onMark     = Say("mark", comm.Report, readNothing)          // any → observer: mark, announces a snapshot
-	OnSnapshot = Say("snapshot", comm.Report, readNothing)      // any → observer: parameters
-	onState    = Say("state", comm.Report, readNothing)         // all → observer: state at a checkpoint mark
-	onGo       = Say("go", comm.Report, readNothing)            // observer → who waits: the checkpoint is whole
-	onFinal    = Say("final", comm.Report, readNothing)         // all → observer: RankReport
-	onOrder    = Say("order", comm.Report, readNothing)         // server → observer: lines of the order log
-	onWorker   = Say("worker", comm.Report, readNothing)        // worker → observer: WorkerState
-	onTaken    = Say("taken", comm.Report, readSteps).Private() // observer → who sent it: the snapshot of an update was evaluated or put aside
-	onReached  = Say("reached", comm.Report, readNothing)       // observer → who decides where a run stops: it has come to Until
+	onStart    = message.Say("start", comm.Report, message.ReadNothing)    // observer → all: state to begin from
+	onProgress = message.Say("progress", comm.Report, message.ReadNothing) // lead → observer: Progress
+	onMark     = message.Say("mark", comm.Report, message.ReadNothing)     // any → observer: mark, announces a snapshot
+	OnSnapshot = message.Say("snapshot", comm.Report, message.ReadNothing) // any → observer: parameters
+	onState    = message.Say("state", comm.Report, message.ReadNothing)    // all → observer: state at a checkpoint mark
+	onGo       = message.Say("go", comm.Report, message.ReadNothing)       // observer → who waits: the checkpoint is whole
+	onFinal    = message.Say("final", comm.Report, message.ReadNothing)    // all → observer: RankReport
+	onOrder    = message.Say("order", comm.Report, message.ReadNothing)    // server → observer: lines of the order log
+	onWorker   = message.Say("worker", comm.Report, message.ReadNothing)   // worker → observer: WorkerState
+	onTaken    = message.Say("taken", comm.Report, readSteps).Private()    // observer → who sent it: the snapshot of an update was evaluated or put aside
+	onReached  = message.Say("reached", comm.Report, message.ReadNothing)  // observer → who decides where a run stops: it has come to Until
 )
 
 // Who is a member of an elastic run; see registrar and member. The observer evaluates beside
 // it, and parts take what is for them, so all of it is private.
 var (
-	onRoll  = Say("roll", comm.Report, readMuster).Private()      // worker → observer; of the observer to itself
-	onVoid  = Say("void", comm.Report, readMuster).Private()      // observer → worker: an epoch is called off
-	onForm  = Say("form", comm.Report, readMuster).Private()      // observer → worker: a Membership as JSON, or the end
-	onHeal  = Say("heal", comm.Parameters, readNothing).Private() // worker → worker that joins: the state to begin from
-	onNever = Say("never", comm.Report, readNothing).Private()    // nobody says it: who waits for it waits for the end of its context
-	onWound = Say("wound up", comm.Report, readNothing).Private() // an activity of a part → the main one: it has ended
-	onTold  = Say("membership", comm.Report, readMuster)          // observer → itself: what the registrar has decided
+	onRoll  = message.Say("roll", comm.Report, readMuster).Private()              // worker → observer; of the observer to itself
+	onVoid  = message.Say("void", comm.Report, readMuster).Private()              // observer → worker: an epoch is called off
+	onForm  = message.Say("form", comm.Report, readMuster).Private()              // observer → worker: a Membership as JSON, or the end
+	onHeal  = message.Say("heal", comm.Parameters, message.ReadNothing).Private() // worker → worker that joins: the state to begin from
+	onNever = message.Say("never", comm.Report, message.ReadNothing).Private()    // nobody says it: who waits for it waits for the end of its context
+	onWound = message.Say("wound up", comm.Report, message.ReadNothing).Private() // an activity of a part → the main one: it has ended
+	onTold  = message.Say("membership", comm.Report, readMuster)                  // observer → itself: what the registrar has decided
 )
 
 // Who comes into an open run, and goes. Without servers the observer has the part of the
 // first one in it, by reports.
 var (
-	onHere    = Say("here", comm.Report, readNothing)       // worker → observer: its process has begun
-	onAwait   = Say("await", comm.Control, readPull)        // worker → first server: it comes when so many updates are made
-	onCome    = Say("come", comm.Control, readNothing)      // first server → worker: they are
-	OnEnter   = Say("enter", comm.Control, readNothing)     // worker → server: asks for parameters, and pushes
-	onWelcome = Say("welcome", comm.Parameters, readAnswer) // server → worker: parameters, and where the slowest worker is; without any: the run is over
-	onLeave   = Say("leave", comm.Control, readMuster)      // worker → server: pushes no more
-	onMoved   = Say("moved", comm.Report, readMuster)       // first server → observer: a worker has come or left
+	onHere    = message.Say("here", comm.Report, message.ReadNothing)   // worker → observer: its process has begun
+	onAwait   = message.Say("await", comm.Control, readPull)            // worker → first server: it comes when so many updates are made
+	onCome    = message.Say("come", comm.Control, message.ReadNothing)  // first server → worker: they are
+	OnEnter   = message.Say("enter", comm.Control, message.ReadNothing) // worker → server: asks for parameters, and pushes
+	onWelcome = message.Say("welcome", comm.Parameters, readAnswer)     // server → worker: parameters, and where the slowest worker is; without any: the run is over
+	onLeave   = message.Say("leave", comm.Control, readMuster)          // worker → server: pushes no more
+	onMoved   = message.Say("moved", comm.Report, readMuster)           // first server → observer: a worker has come or left
 )
 
 // rollWord is what is said of membership.
@@ -92,19 +93,19 @@ func readMuster(h comm.Header) rollWord {
 // What workers say to servers, and servers to workers. Modes whose servers listen by
 // themselves hear OnPush, OnPull and OnBye, and OnEnter where others come.
 var (
-	OnPush     = Say("push", comm.Gradient, readPush)         // worker → server: encoded gradient
-	onAnswer   = Say("answer", comm.Parameters, readAnswer)   // server → worker: parameters, in answer to a push
-	OnPull     = Say("pull", comm.Control, readPull)          // worker → server: asks for parameters
-	onFetched  = Say("fetched", comm.Parameters, readAnswer)  // server → worker: parameters, in answer to a pull
-	onSave     = Say("save", comm.Control, readNothing)       // worker → server: is at a checkpoint mark
-	onSaved    = Say("saved", comm.Control, readSaved)        // server → worker: state taken, go on
-	OnBye      = Say("bye", comm.Control, readNothing)        // worker → server: pushes no more
-	onRestored = Say("restored", comm.Report, readAnswer)     // server → worker: parameters that it had before a stop
-	onPaced    = Say("paced fetch", comm.Control, readPull)   // a replica's main activity → its fetch activity
-	onBrought  = Say("fetch done", comm.Control, readNothing) // back
-	onHanded   = Say("push begun", comm.Control, readNothing) // a worker's main activity → its push activity
-	onAsked    = Say("asked", comm.Control, readNothing)      // a wish that was under way is sent
-	onPushed   = Say("push done", comm.Control, readNothing)  // back
+	OnPush     = message.Say("push", comm.Gradient, readPush)                 // worker → server: encoded gradient
+	onAnswer   = message.Say("answer", comm.Parameters, readAnswer)           // server → worker: parameters, in answer to a push
+	OnPull     = message.Say("pull", comm.Control, readPull)                  // worker → server: asks for parameters
+	onFetched  = message.Say("fetched", comm.Parameters, readAnswer)          // server → worker: parameters, in answer to a pull
+	onSave     = message.Say("save", comm.Control, message.ReadNothing)       // worker → server: is at a checkpoint mark
+	onSaved    = message.Say("saved", comm.Control, readSaved)                // server → worker: state taken, go on
+	OnBye      = message.Say("bye", comm.Control, message.ReadNothing)        // worker → server: pushes no more
+	onRestored = message.Say("restored", comm.Report, readAnswer)             // server → worker: parameters that it had before a stop
+	onPaced    = message.Say("paced fetch", comm.Control, readPull)           // a replica's main activity → its fetch activity
+	onBrought  = message.Say("fetch done", comm.Control, message.ReadNothing) // back
+	onHanded   = message.Say("push begun", comm.Control, message.ReadNothing) // a worker's main activity → its push activity
+	onAsked    = message.Say("asked", comm.Control, message.ReadNothing)      // a wish that was under way is sent
+	onPushed   = message.Say("push done", comm.Control, message.ReadNothing)  // back
 )
 
 // Pushed is what a worker says of a gradient.
@@ -178,11 +179,11 @@ func readSaved(h comm.Header) savedWord { return savedWord{int(h.Shard), h.Versi
 
 // Flags of messages.
 const (
-	FlagStop Flags = 1 << iota // the run is being stopped: save and end
-	FlagDone                   // the planned updates are made: end
-	flagMore                   // a further part follows
-	flagKeep                   // tell your state, and go on; in pushes and pulls: it is told
-	flagCome                   // of the word to begin: the run goes on, come into it
+	FlagStop message.Flags = 1 << iota // the run is being stopped: save and end
+	FlagDone                           // the planned updates are made: end
+	flagMore                           // a further part follows
+	flagKeep                           // tell your state, and go on; in pushes and pulls: it is told
+	flagCome                           // of the word to begin: the run goes on, come into it
 
 	asks = FlagStop | flagKeep // what one rank asks of all
 )
@@ -190,11 +191,11 @@ const (
 // What activities of ranks that exchange gradients themselves say to each other,
 // and the conversations of collectives.
 var (
-	onMade      = Say("bucket made", comm.Control, readBucket)      // a reducer's main activity → its exchange activity
-	onExchanged = Say("bucket exchanged", comm.Control, readBucket) // back
-	onReady     = Say("ready", comm.Control, readSteps)             // how many tensors a rank has ready
-	onReduce    = Say("reduce", comm.Gradient, readSteps)           // by bucket: collectives
-	onNorm      = Say("norm", comm.Gradient, readSteps)             // sums of batch norms
+	onMade      = message.Say("bucket made", comm.Control, readBucket)      // a reducer's main activity → its exchange activity
+	onExchanged = message.Say("bucket exchanged", comm.Control, readBucket) // back
+	onReady     = message.Say("ready", comm.Control, readSteps)             // how many tensors a rank has ready
+	onReduce    = message.Say("reduce", comm.Gradient, readSteps)           // by bucket: collectives
+	onNorm      = message.Say("norm", comm.Gradient, readSteps)             // sums of batch norms
 )
 
 // bucketWord names a bucket, or says only that something is done.
@@ -215,18 +216,18 @@ func readSteps(h comm.Header) stepsWord { return stepsWord{int(h.Step)} }
 
 // What the observer says to workers that keep apart, and they to it; see pace.
 var (
-	onTick    = Say("tick", comm.Report, readTick)             // worker → observer: a step is made
-	onCall    = Say("call", comm.Report, readCall)             // observer → worker
-	onBegun   = Say("begun", comm.Report, readSteps)           // worker → observer: how many steps it has begun
-	onLimit   = Say("limit", comm.Report, readSteps)           // observer → worker: how many it may make
-	onHeard   = Say("heard", comm.Report, readSteps).Private() // observer → worker: it has heard of so many of its steps
-	onQuiet   = Say("quiet", comm.Report, readSteps)           // worker → observer: it has made them
-	onRest    = Say("rest", comm.Report, readSteps)            // observer → worker: all are quiet after so many updates
-	onEnded   = Say("ended", comm.Control, readNothing)        // the pace activity → the main one: it has ended
-	onDropped = Say("dropped", comm.Report, readCall)          // worker → observer: nothing is under way from it to one that leaves
+	onTick    = message.Say("tick", comm.Report, readTick)              // worker → observer: a step is made
+	onCall    = message.Say("call", comm.Report, readCall)              // observer → worker
+	onBegun   = message.Say("begun", comm.Report, readSteps)            // worker → observer: how many steps it has begun
+	onLimit   = message.Say("limit", comm.Report, readSteps)            // observer → worker: how many it may make
+	onHeard   = message.Say("heard", comm.Report, readSteps).Private()  // observer → worker: it has heard of so many of its steps
+	onQuiet   = message.Say("quiet", comm.Report, readSteps)            // worker → observer: it has made them
+	onRest    = message.Say("rest", comm.Report, readSteps)             // observer → worker: all are quiet after so many updates
+	onEnded   = message.Say("ended", comm.Control, message.ReadNothing) // the pace activity → the main one: it has ended
+	onDropped = message.Say("dropped", comm.Report, readCall)           // worker → observer: nothing is under way from it to one that leaves
 	// In epochs of membership.
-	onRests  = Say("rests", comm.Report, readSteps)  // worker → observer: it has made so many steps, and makes no more in this epoch
-	onBehind = Say("behind", comm.Report, readSteps) // first worker → observer: all have come to that boundary
+	onRests  = message.Say("rests", comm.Report, readSteps)  // worker → observer: it has made so many steps, and makes no more in this epoch
+	onBehind = message.Say("behind", comm.Report, readSteps) // first worker → observer: all have come to that boundary
 )
 
 // tickWord is what a worker says of a step.
@@ -275,8 +276,8 @@ func readCall(h comm.Header) callWord {
 
 // What workers that gossip say to each other.
 var (
-	OnPeer  = Say("peer", comm.Gradient, readSaid)  // parameters, or their differences
-	OnReply = Say("reply", comm.Gradient, readSaid) // parameters, in answer to parameters
+	OnPeer  = message.Say("peer", comm.Gradient, readSaid)  // parameters, or their differences
+	OnReply = message.Say("reply", comm.Gradient, readSaid) // parameters, in answer to parameters
 )
 
 // Said is what a worker says with its parameters.

@@ -6,6 +6,7 @@ import (
 	"math"
 
 	"github.com/gradlab/gradlab/comm"
+	"github.com/gradlab/gradlab/sgd/train/record"
 )
 
 // Rank is what every rank of a run has: the job, a host to talk and compute on, and
@@ -15,7 +16,7 @@ type Rank struct {
 	rank  int
 	h     comm.Host
 	start *State // what was loaded; nil: the run begins from scratch
-	times timer
+	times record.Timer
 
 	reported tells // of how the worker does, to the observer
 	earlier  int   // steps of earlier legs of the run
@@ -43,6 +44,9 @@ func (r *Rank) Job() *Job { return r.job }
 
 // ID is the rank's number: workers first, then servers.
 func (r *Rank) ID() int { return r.rank }
+
+// Stamp implements message.Origin.
+func (r *Rank) Stamp() comm.Header { return r.job.Stamp() }
 
 // Host is what the rank runs on, from Run on.
 func (r *Rank) Host() comm.Host { return r.h }
@@ -81,7 +85,7 @@ type Part interface {
 	// Keep names once what the rank keeps over a restart, for saving and loading.
 	Keep(k *Keeper)
 	// Final adds what the part knows to the rank's report at the end.
-	Final(r *RankReport)
+	Final(r *record.RankReport)
 }
 
 // besides is implemented by parts whose exchanges are activities beside the one that
@@ -97,7 +101,7 @@ func (r *Rank) run(ctx context.Context, h comm.Host, p Part) error {
 		return err
 	}
 	b, ok := p.(besides)
-	r.times.begin(h, ok && b.beside())
+	r.times.Begin(h, ok && b.beside())
 	if start != nil {
 		k := loading(start)
 		if p.Keep(k); k.Err() != nil {
@@ -108,7 +112,7 @@ func (r *Rank) run(ctx context.Context, h comm.Host, p Part) error {
 	if err := p.Run(ctx); err != nil {
 		return err
 	}
-	rep := RankReport{Rank: r.rank, Role: r.role(), Steps: r.step - int(r.stats.missed), Residual: math.Sqrt(r.stats.lost), Zeroed: r.stats.zeroed, Voided: r.stats.voided}
+	rep := record.RankReport{Rank: r.rank, Role: r.role(), Steps: r.step - int(r.stats.missed), Residual: math.Sqrt(r.stats.lost), Zeroed: r.stats.zeroed, Voided: r.stats.voided}
 	p.Final(&rep)
 	return r.tellFinal(ctx, rep)
 }

@@ -10,6 +10,7 @@ import (
 	"github.com/gradlab/gradlab/compress"
 	"github.com/gradlab/gradlab/lrschedule"
 	"github.com/gradlab/gradlab/sgd"
+	"github.com/gradlab/gradlab/sgd/train/message"
 )
 
 // Reduce is synchronous training without servers: gradients are summed by the
@@ -204,7 +205,7 @@ func (r *reducer) Run(ctx context.Context) error {
 }
 
 // made does what is due after a step.
-func (r *reducer) made(ctx context.Context, flags Flags) error {
+func (r *reducer) made(ctx context.Context, flags message.Flags) error {
 	over := r.step == r.job.Updates
 	r.stopped = flags&FlagStop != 0 && !over
 	every := r.job.CheckpointEvery
@@ -245,13 +246,13 @@ func (r *reducer) round(ctx context.Context) (flags uint16, err error) {
 
 // make makes the gradient, on which encoding takes so long.
 func (r *reducer) make(ctx context.Context, coding time.Duration) error {
-	began := r.times.read()
+	began := r.times.Read()
 	if err := r.h.Do(ctx, r.work); err != nil {
 		return err
 	}
 	r.batch = r.job.batchAt(r.step)
-	r.times.price(coding)
-	r.times.computed(began)
+	r.times.Price(coding)
+	r.times.Computed(began)
 	return nil
 }
 

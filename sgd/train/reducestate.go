@@ -4,6 +4,7 @@ import (
 	"context"
 
 	"github.com/gradlab/gradlab/comm"
+	"github.com/gradlab/gradlab/sgd/train/record"
 )
 
 // report tells of the update made last.
@@ -32,7 +33,7 @@ func (r *reducer) progress(ctx context.Context, due bool) error {
 		now = f.whole
 	}
 	p := r.job.progress(r.step, r.step*r.job.Workers)
-	m := Progress{Step: r.step, Samples: p.Samples, Epoch: p.Epoch, Seconds: now.Seconds(), LR: r.sched(p)}
+	m := record.Progress{Step: r.step, Samples: p.Samples, Epoch: p.Epoch, Seconds: now.Seconds(), LR: r.sched(p)}
 	r.prog.fill(&m, nil)
 	up, down := r.bytes()
 	m.BytesUp, m.BytesDown = up*uint64(r.job.Workers), down*uint64(r.job.Workers)
@@ -61,7 +62,7 @@ func (r *reducer) snapshot(ctx context.Context, last bool) error {
 }
 
 // Final implements Part.
-func (r *reducer) Final(rep *RankReport) {
+func (r *reducer) Final(rep *record.RankReport) {
 	made := uint64(r.step) - r.stats.missed
 	rep.Sent, rep.Version, rep.Stopped, rep.Ledger.Applied = made, r.step, r.stopped, made
 }
@@ -96,7 +97,7 @@ func (r *reducer) versionIn(k *Keeper) (version int) {
 
 // keepShared keeps what is the same on all ranks, after version updates of the run.
 func (r *reducer) keepShared(k *Keeper, version int) {
-	if k.Loads() || k.own || !k.Alike(r.Rank) {
+	if k.Loads() || k.own || !k.Alike(r.rank) {
 		return
 	}
 	k.Int(keyVersion, &version)
@@ -106,11 +107,11 @@ func (r *reducer) keepShared(k *Keeper, version int) {
 // keepOwn keeps what this rank alone has.
 func (r *reducer) keepOwn(k *Keeper) {
 	if !k.Loads() {
-		k.Int(key(keyStep, r.rank), &r.step)
+		k.Int(Key(keyStep, r.rank), &r.step)
 		c := r.h.Traffic().Count()
 		tallied(k.st, r.rank, r.h, c.SentBytes[comm.Gradient], c.RecvBytes[comm.Gradient])
 	}
-	k.Count(key(keyZeroed, r.rank), &r.stats.zeroed)
+	k.Count(Key(keyZeroed, r.rank), &r.stats.zeroed)
 	if r.job.Elastic {
 		r.keepGone(k)
 	}

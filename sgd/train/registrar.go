@@ -10,6 +10,7 @@ import (
 	"slices"
 
 	"github.com/gradlab/gradlab/comm"
+	"github.com/gradlab/gradlab/sgd/train/message"
 )
 
 // registrar decides who is a member of an elastic run. It is an activity of the
@@ -126,7 +127,7 @@ func (d *registrar) here(ctx context.Context, worker int, life uint32) error {
 		d.remove(Leave{Worker: worker, Why: "its process has ended, and another one has come"})
 	}
 	d.waiting[worker], d.came[worker] = true, true
-	if err := onStart.Carry(ctx, d.rank, worker, Nothing{}, 0, comm.NewBuffer(0)); err != nil && !isGone(err) {
+	if err := onStart.Carry(ctx, d.rank, worker, message.Nothing{}, 0, comm.NewBuffer(0)); err != nil && !isGone(err) {
 		return err
 	}
 	return nil

@@ -9,6 +9,7 @@ import (
 
 	"github.com/gradlab/gradlab/comm"
 	"github.com/gradlab/gradlab/compress"
+	"github.com/gradlab/gradlab/sgd/train/message"
 )
 
 // relay is an inner server of a tree, an activity of the rank of a learner below
@@ -73,7 +74,7 @@ type stem struct {
 // spoken is a word of a learner that waits to be passed on.
 type spoken struct {
 	treeWord
-	flags Flags
+	flags message.Flags
 }
 
 // parcelled is a payload and the gradients in it.
@@ -156,7 +157,7 @@ func (r *relay) program(ctx context.Context, h comm.Host) error {
 		s.params.Release()
 		s.sum.Release() // of learners that have died
 	}
-	return onRelay.Wake(ctx, r.Rank, Nothing{}, 0)
+	return onRelay.Wake(ctx, r.Rank, message.Nothing{}, 0)
 }
 
 // over says whether all below have ended, or will send nothing more as the
@@ -500,7 +501,7 @@ func (r *relay) keep(ctx context.Context) error {
 // Keep keeps what the relay has to remember.
 func (r *relay) Keep(k *Keeper) {
 	for _, s := range r.stems {
-		k.Int(key(keyRelay, r.at.rank, s.id), &s.sent)
+		k.Int(Key(keyRelay, r.at.rank, s.id), &s.sent)
 		s.out.keep(k, under(keyRelayed, r.at.rank))
 		for c, in := range s.in {
 			if s.below(c) && !k.Lived(c) {

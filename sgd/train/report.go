@@ -2,115 +2,15 @@ package train
 
 import (
 	"context"
-	"math"
 
 	"github.com/gradlab/gradlab/comm"
-	"github.com/gradlab/gradlab/comm/ps"
+	"github.com/gradlab/gradlab/sgd/train/record"
 )
 
-// Progress is how far a run has come, told now and then by the lead rank
-// (shard 0, or rank 0 where there are no servers).
-type Progress struct {
-	Step          int     `json:"step"` // updates made
-	Samples       uint64  `json:"samples"`
-	Epoch         float64 `json:"epoch"`
-	Seconds       float64 `json:"seconds"` // on the net's clock
-	Loss          float64 `json:"loss"`    // mean training loss since the last report
-	LR            float64 `json:"lr"`
-	StalenessMean float64 `json:"staleness_mean"` // since the last report
-	StalenessMax  int     `json:"staleness_max"`
-	AgeMean       float64 `json:"age_mean"`               // seconds, since the last report
-	GapMean       float64 `json:"gap_mean"`               // since the last report; 0 unless it is measured
-	UpdateRate    float64 `json:"update_rate"`            // updates a second since the last report
-	NoiseScale    float64 `json:"noise_scale,omitempty"`  // samples: B_simple, the ratio of the next two; 0: not measured, or neither is above 0
-	NoiseTrace    float64 `json:"noise_trace,omitempty"`  // of the covariance of a sample's gradient, averaged over updates
-	NoiseSquare   float64 `json:"noise_square,omitempty"` // squared length of the true gradient, averaged over updates
-	World         int     `json:"world,omitempty"`        // workers that take part, where some may leave
-	Batch         int     `json:"batch,omitempty"`        // samples of the last update, where the batch changes
-	Side          int     `json:"side,omitempty"`         // of the pictures of the last update, where it changes
-	BytesUp       uint64  `json:"bytes_up"`               // so far, by all workers; without servers as if all did as the first
-	BytesDown     uint64  `json:"bytes_down"`
-
-	Workers []WorkerState `json:"workers,omitempty"` // how they do, now and then; nil with more than MaxWorkerStates
-}
-
-// Eval is an evaluation on the test set.
-type Eval struct {
-	Step      int     `json:"step"`
-	Samples   uint64  `json:"samples"`
-	Epoch     float64 `json:"epoch"`
-	Seconds   float64 `json:"seconds"`
-	Accuracy  float64 `json:"accuracy"`
-	Top5      float64 `json:"top5,omitempty"` // share of labels among the five best classes; 0: not measured, as there are no more than ten
-	Loss      float64 `json:"loss"`
-	BytesUp   uint64  `json:"bytes_up"`   // by all workers so far
-	BytesDown uint64  `json:"bytes_down"` // to all workers so far
-	// Spread is how far workers with parameters of their own are from their mean,
-	// which is evaluated: root mean square, over the norm of the mean.
-	Spread float64 `json:"spread,omitempty"`
-	Last   bool    `json:"last,omitempty"`
-	// Metrics are what a model measures beside accuracy and loss, by name: means over the
-	// test set.
-	Metrics map[string]float64 `json:"metrics,omitempty"`
-	// Averaged: the moving average of the parameters was evaluated, not they themselves.
-	Averaged bool `json:"averaged,omitempty"`
-}
-
-// RankReport is what a rank tells at its end.
-type RankReport struct {
-	Rank    int    `json:"rank"`
-	Role    string `json:"role"` // worker | server
-	Shard   int    `json:"shard,omitempty"`
-	Version int    `json:"version,omitempty"`
-	Steps   int    `json:"steps,omitempty"`
-	Sent    uint64 `json:"sent,omitempty"`   // gradients pushed, counted per shard
-	Zeroed  uint64 `json:"zeroed,omitempty"` // gradients with NaN or Inf, contributed as zero
-	Voided  uint64 `json:"voided,omitempty"` // gradients given up because the policy cancelled them
-	// Residual is the L2 norm of what error feedback had yet to send whenever the rank's
-	// codecs began anew: the root of the sum of squares over tensors and instants.
-	Residual float64           `json:"residual_lost,omitempty"`
-	Taken    []uint64          `json:"taken,omitempty"`   // pushes that reached the shard, by worker
-	Past     uint64            `json:"past,omitempty"`    // pushes of workers that died before a resume
-	PastOf   []uint64          `json:"past_of,omitempty"` // the same by worker
-	Ledger   ps.Ledger         `json:"ledger"`
-	Causes   map[string]uint64 `json:"causes,omitempty"`      // of rejections
-	Delays   []uint64          `json:"delays,omitempty"`      // staleness histogram of a shard
-	Age      *Spread           `json:"age_seconds,omitempty"` // of gradients applied: since their parameters were sent
-	Gap      *Spread           `json:"gap,omitempty"`         // of gradients applied: root mean square of what the parameters moved since
-	Waits    *Waits            `json:"waits,omitempty"`       // between workers, at this shard
-	Lost     []string          `json:"lost,omitempty"`        // workers that died
-	Traffic  comm.Counted      `json:"traffic"`
-	Peers    []comm.PeerBytes  `json:"peers,omitempty"` // traffic by peer; nil with more than MaxPeers
-	Seconds  float64           `json:"seconds"`
-	Stopped  bool              `json:"stopped,omitempty"`
-	Time     *Times            `json:"time,omitempty"`
-	Timed    int               `json:"timed,omitempty"`  // steps that Time is of, where it is not all: since the run was resumed
-	Strain   *comm.Strain      `json:"strain,omitempty"` // on an emulated device
-}
-
-// MaxPeers is up to how many peers a rank tells its traffic with each.
-const MaxPeers = 128
-
-// Spent is where the rank's time went.
-func (r RankReport) Spent() Times {
-	if r.Time == nil {
-		return Times{}
-	}
-	return *r.Time
-}
-
-// TimedSteps is how many steps Spent is the time of.
-func (r RankReport) TimedSteps() int {
-	if r.Timed > 0 {
-		return r.Timed
-	}
-	return r.Steps
-}
-
 // tellFinal fills in what every rank has to tell and sends the report.
-func (of *Rank) tellFinal(ctx context.Context, r RankReport) error {
+func (of *Rank) tellFinal(ctx context.Context, r record.RankReport) error {
 	t, h := &of.times, of.h
-	spent := t.times()
+	spent := t.Times()
 	if r.Steps > 0 && of.earlier > 0 {
 		r.Timed = r.Steps - of.earlier
 	}
@@ -119,7 +19,7 @@ func (of *Rank) tellFinal(ctx context.Context, r RankReport) error {
 		strain := e.Strain()
 		r.Strain = &strain
 	}
-	if ps := h.Traffic().Peers(); len(ps) <= MaxPeers {
+	if ps := h.Traffic().Peers(); len(ps) <= record.MaxPeers {
 		r.Peers = ps
 	}
 	return of.tellJSON(ctx, onFinal, r)
@@ -141,19 +41,6 @@ type mark struct {
 // reportEvery is the number of updates between progress reports.
 func (j *Job) reportEvery() int { return max(1, j.Updates/400) }
 
-// recordable is a loss as JSON can hold it: NaN and Inf become the largest
-// number.
-func recordable(loss float64) float64 {
-	if math.IsNaN(loss) || math.IsInf(loss, 0) {
-		return math.MaxFloat64
-	}
-	return loss
-}
-
-// Diverged reports whether a recorded loss stands for NaN or Inf: it is no number to
-// average.
-func Diverged(loss float64) bool { return loss >= math.MaxFloat64 }
-
 // progressMeter averages what pushes say until the next report.
 type progressMeter struct {
 	loss   []float64 // sums by worker, so that the mean does not depend on who came first
@@ -172,7 +59,7 @@ type meanSince struct {
 	Sum float64
 }
 
-func (m *meanSince) of(g *gauge) (mean float64) {
+func (m *meanSince) of(g *record.Gauge) (mean float64) {
 	if n := g.N - m.N; n > 0 {
 		mean = (g.Sum - m.Sum) / float64(n)
 	}
@@ -181,7 +68,7 @@ func (m *meanSince) of(g *gauge) (mean float64) {
 }
 
 // measured fills in what else is known at a report.
-func (m *progressMeter) measured(p *Progress, age, gap *gauge) {
+func (m *progressMeter) measured(p *record.Progress, age, gap *record.Gauge) {
 	p.AgeMean, p.GapMean = m.age.of(age), m.gap.of(gap)
 	if d := p.Seconds - m.at; d > 0 {
 		p.UpdateRate = float64(p.Step-m.step) / d
@@ -198,13 +85,13 @@ func (m *progressMeter) add(worker int, loss float64) {
 	m.n++
 }
 
-func (m *progressMeter) fill(p *Progress, delays []uint64) {
+func (m *progressMeter) fill(p *record.Progress, delays []uint64) {
 	if m.n > 0 {
 		loss := 0.0
 		for _, sum := range m.loss {
 			loss += sum
 		}
-		p.Loss = recordable(loss / float64(m.n))
+		p.Loss = record.Recordable(loss / float64(m.n))
 	}
 	m.noise.fill(p)
 	clear(m.loss)

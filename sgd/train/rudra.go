@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/gradlab/gradlab/comm"
+	"github.com/gradlab/gradlab/sgd/train/message"
 	"github.com/gradlab/gradlab/staleness"
 )
 
@@ -218,7 +219,7 @@ func (l *learner) push(ctx context.Context, i int) error {
 	p := &l.order[i]
 	f := p.next
 	p.next = comm.Frame{}
-	w := OnPush.read(f.Header)
+	w := OnPush.Read(f.Header)
 	f.Header = onTree.As(comm.Gradient).Header(l.job, treeWord{code: codePush, shard: w.Shard, step: w.Step, version: w.Version, loss: w.Loss, seq: p.link.seq}, f.Header.Flags)
 	p.link.seq++
 	return l.h.Send(ctx, p.link.rank, f)
@@ -256,11 +257,11 @@ func (l *learner) train(ctx context.Context) error {
 		if err := l.round(ctx); err != nil {
 			return err
 		}
-		began := l.times.read()
+		began := l.times.Read()
 		if err := l.awaitAll(ctx); err != nil {
 			return err
 		}
-		l.times.stood(began)
+		l.times.Stood(began)
 		if err := l.Doing(ctx); err != nil {
 			return err
 		}
@@ -378,7 +379,7 @@ func (l *learner) stay(ctx context.Context) error {
 			return err
 		}
 		l.away = true
-		if err := onHanded.Wake(ctx, l.Rank, Nothing{}, 0); err != nil {
+		if err := onHanded.Wake(ctx, l.Rank, message.Nothing{}, 0); err != nil {
 			return err
 		}
 	}
@@ -392,7 +393,7 @@ func (l *learner) part(ctx context.Context) error {
 	if err := l.taken(ctx); err != nil {
 		return err
 	}
-	if err := onHanded.Wake(ctx, l.Rank, Nothing{}, FlagDone); err != nil {
+	if err := onHanded.Wake(ctx, l.Rank, message.Nothing{}, FlagDone); err != nil {
 		return err
 	}
 	l.mu.Lock()
@@ -442,7 +443,7 @@ func (l *learner) renew(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	return l.times.taking(ctx, coding)
+	return l.times.Taking(ctx, coding)
 }
 
 func (l *learner) takeNewest() (coding time.Duration, err error) {
@@ -475,7 +476,7 @@ func (l *learner) pullActivity(ctx context.Context, k *link, have uint64) error 
 		}
 		l.mu.Unlock()
 		if end {
-			return onBrought.Wake(ctx, l.Rank, Nothing{}, 0)
+			return onBrought.Wake(ctx, l.Rank, message.Nothing{}, 0)
 		}
 		if err := l.pull(ctx, k, have); err != nil {
 			return err
@@ -485,7 +486,7 @@ func (l *learner) pullActivity(ctx context.Context, k *link, have uint64) error 
 		late := l.closing
 		l.mu.Unlock()
 		if late {
-			if err := onAsked.Wake(ctx, l.Rank, Nothing{}, 0); err != nil {
+			if err := onAsked.Wake(ctx, l.Rank, message.Nothing{}, 0); err != nil {
 				return err
 			}
 		}
@@ -521,7 +522,7 @@ func (l *learner) pushActivity(ctx context.Context, _ comm.Host) error {
 				return fmt.Errorf("worker %d, receipt of shard %d: %w", l.rank, k.id, err)
 			}
 		}
-		if err := onPushed.Wake(ctx, l.Rank, Nothing{}, 0); err != nil {
+		if err := onPushed.Wake(ctx, l.Rank, message.Nothing{}, 0); err != nil {
 			return err
 		}
 	}

@@ -11,6 +11,7 @@ import (
 	"github.com/gradlab/gradlab/comm/ps"
 	"github.com/gradlab/gradlab/compress"
 	"github.com/gradlab/gradlab/sgd"
+	"github.com/gradlab/gradlab/sgd/train/message"
 	"github.com/gradlab/gradlab/staleness"
 )
 
@@ -258,14 +259,14 @@ func (s *server) keepInPassing(ctx context.Context, f comm.Frame) error {
 		return err
 	}
 	if f.Header.Kind == comm.Gradient { // it comes again
-		st.Ints[key(keyBytesUp, s.rank)] -= int64(f.Billed)
+		st.Ints[Key(keyBytesUp, s.rank)] -= int64(f.Billed)
 	}
 	st.Ints[keyGoing] = 1
 	return s.sendState(ctx, st)
 }
 
 // rest notes that a worker is at a checkpoint mark.
-func (s *server) rest(ctx context.Context, worker int, flags Flags) error {
+func (s *server) rest(ctx context.Context, worker int, flags message.Flags) error {
 	s.saved[worker] = true
 	s.halts = s.halts || flags&FlagStop != 0
 	s.stop = s.stop || s.halts
@@ -302,7 +303,7 @@ func (s *server) asked(ctx context.Context, f comm.Frame) error {
 		return s.rest(ctx, int(h.From), h.Flags)
 	case OnPull.Tag():
 		f.Release()
-		s.waiting = append(s.waiting, pulling{OnPull.read(h), int(h.From)})
+		s.waiting = append(s.waiting, pulling{OnPull.Read(h), int(h.From)})
 		return s.pulls(ctx)
 	}
 	if s.doubled(h) {
@@ -373,7 +374,7 @@ func (s *server) handle(ctx context.Context, f comm.Frame) error {
 	switch h.Tag {
 	case OnPush.Tag(), OnPull.Tag(), onSave.Tag():
 		if h.Tag == OnPush.Tag() {
-			if err := s.times.decoding(ctx, s.serving(f)); err != nil {
+			if err := s.times.Decoding(ctx, s.serving(f)); err != nil {
 				return err
 			}
 			var whole bool
@@ -501,7 +502,7 @@ func (s *server) checkpoint(ctx context.Context) error {
 
 // goesOnFrom lets workers go on from a mark: at the instant the checkpoint is whole, as a
 // resumed run does, which has encoded nothing yet.
-func (s *server) goesOnFrom(ctx context.Context, at []int, flags Flags) error {
+func (s *server) goesOnFrom(ctx context.Context, at []int, flags message.Flags) error {
 	clear(s.down.billed)
 	s.halts = s.halts || flags&FlagStop != 0
 	s.stop = s.stop || s.halts
@@ -542,7 +543,7 @@ func (s *server) resume(ctx context.Context, w int) error {
 			}
 		}
 	}
-	if _, ok := s.start.Ints[key(keyLeft, w)]; ok && s.h.Virtual() {
+	if _, ok := s.start.Ints[Key(keyLeft, w)]; ok && s.h.Virtual() {
 		return nil
 	}
 	return s.goOn(ctx, w, false)
@@ -550,7 +551,7 @@ func (s *server) resume(ctx context.Context, w int) error {
 
 // goOn lets a worker go on from a mark.
 func (s *server) goOn(ctx context.Context, w int, params bool) error {
-	word, flags := savedWord{s.id, uint64(s.core.Version()), s.voids[w]}, Flags(0)
+	word, flags := savedWord{s.id, uint64(s.core.Version()), s.voids[w]}, message.Flags(0)
 	if s.halts {
 		flags |= FlagStop
 	}

@@ -7,6 +7,7 @@ import (
 
 	"github.com/gradlab/gradlab/comm"
 	"github.com/gradlab/gradlab/internal/f32"
+	"github.com/gradlab/gradlab/sgd/train/message"
 )
 
 // Servers of an elastic run are in every epoch of membership. One holds at a boundary what
@@ -17,12 +18,12 @@ import (
 func (s *server) renew(k *Keeper) {
 	of := s.job.joined
 	var was []int // who was a worker then
-	k.Record(key(keyWorkers, s.id), &was)
+	k.Record(Key(keyWorkers, s.id), &was)
 	from := make([]int, len(of.m.Workers))
 	for i, w := range of.m.Workers {
 		from[i] = slices.Index(was, w)
 	}
-	got, err := s.core.Renew(k.st.Bytes[key(keyCore, s.id)], from)
+	got, err := s.core.Renew(k.st.Bytes[Key(keyCore, s.id)], from)
 	if err != nil {
 		k.Fail(err)
 		return
@@ -61,12 +62,12 @@ func (s *server) keepMade(k *Keeper) {
 		workers = s.job.joined.m.Workers
 	}
 	for w := range s.made {
-		k.Count(key(keyMade, s.id, w), &s.made[w])
+		k.Count(Key(keyMade, s.id, w), &s.made[w])
 		if k.Loads() || s.told[w] > 0 {
-			k.Count(key(keyTold, s.id, w), &s.told[w])
+			k.Count(Key(keyTold, s.id, w), &s.told[w])
 		}
 		if s.guests != nil {
-			k.Count(key(keyCounts, s.id, w), &s.guests.counts[w])
+			k.Count(Key(keyCounts, s.id, w), &s.guests.counts[w])
 		} else if k.Loads() && !k.own { // last reports of before are gone
 			gone := s.told[w]
 			if !slices.Contains(workers, w) {
@@ -76,7 +77,7 @@ func (s *server) keepMade(k *Keeper) {
 		}
 	}
 	if k.own && !k.Loads() {
-		k.Record(key(keyWorkers, s.id), workers)
+		k.Record(Key(keyWorkers, s.id), workers)
 	}
 }
 
@@ -103,7 +104,7 @@ func (s *server) taken() []uint64 {
 // before had them, and are told beside; to those who come they are billed.
 func (s *server) forms(ctx context.Context) error {
 	for w := range s.job.Workers {
-		flags, on := Flags(0), onRestored
+		flags, on := message.Flags(0), onRestored
 		if s.core.Done() {
 			flags |= FlagDone
 		}
@@ -118,7 +119,7 @@ func (s *server) forms(ctx context.Context) error {
 }
 
 // present sends a worker that begins the parameters as they are.
-func (s *server) present(ctx context.Context, w int, on Channel[answerWord], word answerWord, flags Flags) error {
+func (s *server) present(ctx context.Context, w int, on message.Channel[answerWord], word answerWord, flags message.Flags) error {
 	v, out := s.core.Version(), s.dispatch(w)
 	hd := on.Header(s.job, word, flags)
 	if !s.down.cast {

@@ -8,6 +8,7 @@ import (
 	"slices"
 
 	"github.com/gradlab/gradlab/comm"
+	"github.com/gradlab/gradlab/sgd/train/message"
 )
 
 // guests is what a server of an open run knows of workers that come and go.
@@ -151,7 +152,7 @@ func (s *server) renewIn(w int) (err error) {
 }
 
 // leaves lets a worker go that leaves by plan, or has found that the run is over.
-func (s *server) leaves(ctx context.Context, w int, life uint32, why rollWord, flags Flags) error {
+func (s *server) leaves(ctx context.Context, w int, life uint32, why rollWord, flags message.Flags) error {
 	if life != s.guests.lives[w] { // it never came
 		return nil
 	}
@@ -191,7 +192,7 @@ func (s *server) calls(ctx context.Context) error {
 			continue
 		}
 		delete(s.guests.awaits, w)
-		if err := onCome.Send(ctx, s.Rank, w, Nothing{}, 0); err != nil && !isGone(err) {
+		if err := onCome.Send(ctx, s.Rank, w, message.Nothing{}, 0); err != nil && !isGone(err) {
 			return err
 		}
 	}

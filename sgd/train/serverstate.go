@@ -2,6 +2,7 @@ package train
 
 import (
 	"context"
+	"github.com/gradlab/gradlab/sgd/train/record"
 )
 
 // report tells the observer about an update: progress now and then, of which the
@@ -13,7 +14,7 @@ func (s *server) report(ctx context.Context) error {
 	switch due := v%s.job.reportEvery() == 0 || s.core.Done() || after; {
 	case !due:
 	case s.id > 0:
-		m := Progress{Step: v}
+		m := record.Progress{Step: v}
 		s.prog.noise.fill(&m)
 		m.BytesUp, m.BytesDown = s.bytes()
 		if err := s.tellJSON(ctx, onProgress, m); err != nil {
@@ -21,7 +22,7 @@ func (s *server) report(ctx context.Context) error {
 		}
 	default:
 		p := s.job.progress(v, s.core.Taken()*s.job.perPush())
-		m := Progress{Step: v, Samples: p.Samples, Epoch: p.Epoch, Seconds: s.h.Now().Seconds(), LR: s.store.sched(p)}
+		m := record.Progress{Step: v, Samples: p.Samples, Epoch: p.Epoch, Seconds: s.h.Now().Seconds(), LR: s.store.sched(p)}
 		s.prog.fill(&m, s.core.Delays())
 		s.prog.measured(&m, &s.meas.age, &s.store.gap)
 		m.BytesUp, m.BytesDown = s.bytes()
@@ -46,7 +47,7 @@ func (s *server) snapshot(ctx context.Context, last bool) error {
 }
 
 // Final implements Part.
-func (s *server) Final(r *RankReport) {
+func (s *server) Final(r *record.RankReport) {
 	r.Shard, r.Version, r.Ledger = s.id, s.core.Version(), s.core.Ledger()
 	r.Delays, r.Taken, r.Causes = s.core.Delays(), s.taken(), s.core.Causes()
 	for _, n := range s.past {
@@ -55,14 +56,14 @@ func (s *server) Final(r *RankReport) {
 		}
 	}
 	r.Lost, r.Stopped = s.lost, s.stop && !s.core.Done()
-	r.Age, r.Gap, r.Waits = s.meas.age.spread(), s.store.gap.spread(), s.meas.waits
+	r.Age, r.Gap, r.Waits = s.meas.age.Spread(), s.store.gap.Spread(), s.meas.waits
 }
 
 // keepPast keeps how many pushes there were of workers that died, where there were any.
 func (s *server) keepPast(k *Keeper) {
 	for w := range s.past {
 		if s.past[w] > 0 || k.Loads() {
-			k.Count(key(keyPast, s.id, w), &s.past[w])
+			k.Count(Key(keyPast, s.id, w), &s.past[w])
 		}
 	}
 }
@@ -71,9 +72,9 @@ func (s *server) keepPast(k *Keeper) {
 func (s *server) Keep(k *Keeper) {
 	if !s.job.Weightless {
 		size := s.job.Model.Layout().Size()
-		k.packed(keyParam, s.shard, s.store.params.f, size)
+		keepPacked(k, keyParam, s.shard, s.store.params.f, size)
 		for _, sl := range s.store.opt.slots() {
-			k.packed(keyOpt+sl.Name, s.shard, sl.V, size)
+			keepPacked(k, keyOpt+sl.Name, s.shard, sl.V, size)
 		}
 	}
 	if !k.Loads() {
@@ -91,14 +92,14 @@ func (s *server) Keep(k *Keeper) {
 		return
 	}
 	for w := range s.holds {
-		k.Count(key(keyHolds, w, s.id), &s.holds[w])
+		k.Count(Key(keyHolds, w, s.id), &s.holds[w])
 	}
 	if !k.own {
 		s.down.keep(k)
 	}
 	s.store.amend.keep(k, under(keyAmends, s.id))
 	s.store.sent.keep(k, under(keySent, s.id), s.shard.size(), s.core.Holds)
-	if k.State(key(keyCore, s.id), s.core); k.Loads() {
+	if k.State(Key(keyCore, s.id), s.core); k.Loads() {
 		s.rated()
 	}
 	s.keepMeasures(k, false)

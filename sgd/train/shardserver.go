@@ -47,12 +47,12 @@ func (s *shardEnd) parameters(ctx context.Context, hd comm.Header, worker int, o
 		if k < len(s.shard.parts)-1 {
 			part.Flags |= flagMore
 		}
-		if err := s.times.encoding(ctx, s.down.encoding(worker, k)); err != nil {
+		if err := s.times.Encoding(ctx, s.down.encoding(worker, k)); err != nil {
 			return err
 		}
-		began := s.times.start()
+		began := s.times.Start()
 		f, err := s.down.frame(part, worker, k, out, version)
-		s.times.encoded(began)
+		s.times.Encoded(began)
 		if err != nil {
 			return fmt.Errorf("parameters for worker %d: %w", worker, err)
 		}
@@ -121,7 +121,7 @@ func (s *ShardServer) Bytes() (up, down uint64) { return s.bytes() }
 // Arrived lets the time pass in which a push is decoded and added up, be it Added or
 // not, and counts its bytes.
 func (s *ShardServer) Arrived(ctx context.Context, push comm.Frame) error {
-	if err := s.times.decoding(ctx, s.job.serving(s.tariff, 0, len(s.shard.pieces), push.Billed)); err != nil {
+	if err := s.times.Decoding(ctx, s.job.serving(s.tariff, 0, len(s.shard.pieces), push.Billed)); err != nil {
 		return err
 	}
 	pushed(s.h, s.job, s.shard.whole)
@@ -131,7 +131,7 @@ func (s *ShardServer) Arrived(ctx context.Context, push comm.Frame) error {
 // Add adds weight times what a push holds to sum, which is as long as the shard. After
 // an error sum may hold some of it.
 func (s *ShardServer) Add(sum []float32, weight float32, push comm.Frame) error {
-	defer s.times.decoded(s.times.start())
+	defer s.times.Decoded(s.times.Start())
 	from := compress.From{Rank: int(push.Header.From), Step: int(push.Header.Step)}
 	if from.Rank < 0 || from.Rank >= len(s.in) {
 		return fmt.Errorf("server %d: rank %d, which is no worker, sent a push", s.id, from.Rank)
@@ -179,9 +179,9 @@ func (s *ShardServer) Show(ctx context.Context, of Shown) error {
 // Update does something to vectors of the shard, of which it goes through so many
 // bytes: it counts as computing, at the rate of Timing.Apply on a virtual clock.
 func (s *ShardServer) Update(ctx context.Context, bytes int, do func()) error {
-	began := s.times.start()
+	began := s.times.Start()
 	do()
-	s.times.updated(began)
+	s.times.Updated(began)
 	if d := timing.At(float64(bytes), s.job.Timing.Apply); d > 0 && s.h.Virtual() {
 		return s.h.Sleep(ctx, d)
 	}
@@ -201,5 +201,5 @@ func (s *ShardServer) Keep(k *Keeper) {
 // KeepVector keeps the shard's part of a vector: the observer puts those of all shards
 // together, under one name.
 func (s *ShardServer) KeepVector(k *Keeper, name string, v []float32) {
-	k.packed(name, s.shard, v, s.job.Model.Layout().Size())
+	keepPacked(k, name, s.shard, v, s.job.Model.Layout().Size())
 }

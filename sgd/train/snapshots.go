@@ -9,6 +9,7 @@ import (
 
 	"github.com/gradlab/gradlab/comm"
 	"github.com/gradlab/gradlab/internal/f32"
+	"github.com/gradlab/gradlab/sgd/train/record"
 )
 
 type evalKey struct {
@@ -18,7 +19,7 @@ type evalKey struct {
 
 type evalParts struct {
 	params Vector
-	eval   Eval
+	eval   record.Eval
 	n      int          // shards, or models, that are there
 	models []Vector     // of workers that keep apart
 	from   map[int]bool // who has told of it

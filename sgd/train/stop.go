@@ -135,14 +135,14 @@ func (j *Job) isLast(updates int) bool { return updates == max(0, j.Updates-3) }
 // leave notes that the rank leaves the step before now.
 func leave(st *State, h comm.Host, rank int, now time.Duration) {
 	if h.Virtual() {
-		st.Ints[key(keyLeft, rank)] = int64(now)
+		st.Ints[Key(keyLeft, rank)] = int64(now)
 	}
 }
 
 // resumeAt lets the virtual clock come to the instant at which the rank left; ok is
 // false if the state knows of none.
 func resumeAt(ctx context.Context, st *State, h comm.Host, rank int) (ok bool, err error) {
-	at, ok := st.Ints[key(keyLeft, rank)]
+	at, ok := st.Ints[Key(keyLeft, rank)]
 	if !ok || !h.Virtual() {
 		return false, nil
 	}

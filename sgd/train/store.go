@@ -11,6 +11,7 @@ import (
 	"github.com/gradlab/gradlab/internal/par"
 	"github.com/gradlab/gradlab/lrschedule"
 	"github.com/gradlab/gradlab/sgd"
+	"github.com/gradlab/gradlab/sgd/train/record"
 	"github.com/gradlab/gradlab/staleness"
 )
 
@@ -28,8 +29,8 @@ type store struct {
 	amend              *amending   // nil: the corrector only scales
 	sent               *sentCopies // nil: nobody compares with them
 	trainable, buffers []sgd.Range
-	times              *timer
-	gap                gauge
+	times              *record.Timer
+	gap                record.Gauge
 	noise              *noise    // nil: not measured
 	small              lengths   // of the gradients of the next update
 	pushes             int       // in it
@@ -88,7 +89,7 @@ func (st *store) Add(f comm.Frame, weight float64, past staleness.Past) error {
 	if st.job.Weightless {
 		return nil
 	}
-	defer st.times.decoded(st.times.start())
+	defer st.times.Decoded(st.times.Start())
 	from := compress.From{Rank: int(f.Header.From), Step: int(f.Header.Step)}
 	in := st.in[from.Rank]
 	if st.job.Gap {
@@ -145,7 +146,7 @@ func (st *store) Step(u ps.Update) error {
 	if st.job.Weightless {
 		return nil
 	}
-	defer st.times.updated(st.times.start())
+	defer st.times.Updated(st.times.Start())
 	grad := st.gradient()
 	if u.Delay > 0 {
 		st.calm(grad.f, u.Delay)
@@ -161,7 +162,7 @@ func (st *store) Step(u ps.Update) error {
 	}
 	grad.Release()
 	for _, x := range st.gaps {
-		st.gap.add(x)
+		st.gap.Add(x)
 	}
 	st.Reset()
 	st.rate = st.sched(st.job.progress(u.Version+1, u.Taken*st.job.perPush()))

@@ -6,6 +6,7 @@ import (
 
 	"github.com/gradlab/gradlab/comm"
 	"github.com/gradlab/gradlab/comm/collective"
+	"github.com/gradlab/gradlab/sgd/train/record"
 )
 
 // What went over the network is also counted as codecs raw and bf16 would have
@@ -63,22 +64,22 @@ func (r *reducer) moves(n, width int) (bytes int) {
 func tallied(st *State, rank int, h comm.Host, up, down uint64) {
 	c := h.Traffic().Count()
 	for name, n := range map[string]uint64{keyBytesUp: up, keyBytesDown: down, keyRaw: c.RawBytes, keyBF16: c.BF16Bytes} {
-		st.Ints[key(name, rank)] = int64(n)
+		st.Ints[Key(name, rank)] = int64(n)
 	}
 }
 
 // tellings puts the progress that the first server tells of together with the
 // bytes of the others, each of which tells of the same updates in its own time.
 type tellings struct {
-	queue []Progress         // of the first server, by step
-	bytes map[int][]Progress // by rank of the others: steps and bytes
+	queue []record.Progress         // of the first server, by step
+	bytes map[int][]record.Progress // by rank of the others: steps and bytes
 }
 
 // take hears a server, and returns what is whole by then. Of a server that told
 // nothing of a step, what it told of the last one before counts.
-func (t *tellings) take(from, lead, servers int, p Progress) []Progress {
+func (t *tellings) take(from, lead, servers int, p record.Progress) []record.Progress {
 	if t.bytes == nil {
-		t.bytes = map[int][]Progress{}
+		t.bytes = map[int][]record.Progress{}
 	}
 	if from == lead {
 		t.queue = append(t.queue, p)
@@ -94,7 +95,7 @@ func (t *tellings) take(from, lead, servers int, p Progress) []Progress {
 
 // forget drops what was told of updates behind a step, which are called off.
 func (t *tellings) forget(step int) {
-	behind := func(p Progress) bool { return p.Step > step }
+	behind := func(p record.Progress) bool { return p.Step > step }
 	t.queue = slices.DeleteFunc(t.queue, behind)
 	for from, told := range t.bytes {
 		if t.bytes[from] = slices.DeleteFunc(told, behind); len(t.bytes[from]) == 0 {
@@ -114,7 +115,7 @@ func (t *tellings) heard(step int) (n int) {
 }
 
 // cut takes the first n reports, with everybody's bytes.
-func (t *tellings) cut(n int) []Progress {
+func (t *tellings) cut(n int) []record.Progress {
 	out := t.queue[:n:n]
 	t.queue = t.queue[n:]
 	for i := range out {

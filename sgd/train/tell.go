@@ -9,17 +9,18 @@ import (
 	"github.com/gradlab/gradlab/comm"
 	"github.com/gradlab/gradlab/internal/f32"
 	"github.com/gradlab/gradlab/sgd"
+	"github.com/gradlab/gradlab/sgd/train/message"
 )
 
 // tellJSON tells the observer v on a channel.
-func (r *Rank) tellJSON(ctx context.Context, on Channel[Nothing], v any) error {
+func (r *Rank) tellJSON(ctx context.Context, on message.Channel[message.Nothing], v any) error {
 	b, err := json.Marshal(v)
 	if err != nil {
 		return err
 	}
 	buf := comm.NewBuffer(len(b))
 	copy(buf.B, b)
-	return on.Carry(ctx, r, r.job.Observer(), Nothing{}, 0, buf)
+	return on.Carry(ctx, r, r.job.Observer(), message.Nothing{}, 0, buf)
 }
 
 // A rank may be ahead of the observer, which evaluates while the rank goes on, by so many
@@ -76,7 +77,7 @@ func (r *Rank) sendSnapshot(ctx context.Context, m mark, params Vector) error {
 	if err := r.tellJSON(ctx, onMark, m); err != nil {
 		return err
 	}
-	hd := OnSnapshot.Header(r.job, Nothing{}, 0)
+	hd := OnSnapshot.Header(r.job, message.Nothing{}, 0)
 	f, ok := params.frame(hd, 0, len(params.f))
 	if !ok {
 		f = comm.NewFrame(hd, comm.NewBuffer(4*len(params.f)))
@@ -94,7 +95,7 @@ func (r *Rank) sendState(ctx context.Context, st *State) error {
 			links := map[string]uint64{keyWire: c.WireSent, keyShared: c.SharedSent, keyReport: c.SentBody[comm.Report],
 				keyBody: c.SentBody[comm.Gradient] + c.SentBody[comm.Parameters] + c.SentBody[comm.Report]}
 			for name, n := range links {
-				st.Ints[key(name, r.rank)] = int64(n)
+				st.Ints[Key(name, r.rank)] = int64(n)
 			}
 		}
 		var err error
@@ -104,7 +105,7 @@ func (r *Rank) sendState(ctx context.Context, st *State) error {
 	}
 	buf := comm.NewBuffer(len(b))
 	copy(buf.B, b)
-	return onState.Carry(ctx, r, r.job.Observer(), Nothing{}, 0, buf)
+	return onState.Carry(ctx, r, r.job.Observer(), message.Nothing{}, 0, buf)
 }
 
 // starts waits for the observer's word to begin; nil: from scratch.
@@ -114,7 +115,7 @@ func (r *Rank) starts(ctx context.Context) (*State, error) {
 }
 
 // told is starts, and the word's flags.
-func (r *Rank) told(ctx context.Context) (st *State, flags Flags, err error) {
+func (r *Rank) told(ctx context.Context) (st *State, flags message.Flags, err error) {
 	f, err := onStart.Recv(ctx, r, r.job.Observer())
 	if err != nil {
 		return nil, 0, err

@@ -16,6 +16,7 @@ import (
 	"github.com/gradlab/gradlab/internal/patience"
 	"github.com/gradlab/gradlab/sgd/train"
 	"github.com/gradlab/gradlab/sgd/train/gossip"
+	"github.com/gradlab/gradlab/sgd/train/record"
 	"github.com/gradlab/gradlab/sgd/train/replicas"
 	"github.com/gradlab/gradlab/sgd/train/timing"
 	"github.com/gradlab/gradlab/staleness"
@@ -36,10 +37,10 @@ func halting(j *train.Job) comm.Net {
 // journal is a sink that keeps what it hears.
 type journal struct {
 	sink
-	progress []train.Progress
+	progress []record.Progress
 }
 
-func (s *journal) Progress(p train.Progress) { s.progress = append(s.progress, p) }
+func (s *journal) Progress(p record.Progress) { s.progress = append(s.progress, p) }
 
 func on(t *testing.T, net func(*train.Job) comm.Net, j *train.Job) (*train.Observer, *journal) {
 	t.Helper()
@@ -158,7 +159,7 @@ var sizedCodecs = []string{
 // billed is reports without what they tell of themselves: frames for the observer
 // hold losses and states as text, of some length or other, and parameters only with
 // weights, and nobody pays for them.
-func billed(all []train.RankReport) []train.RankReport {
+func billed(all []record.RankReport) []record.RankReport {
 	for i := range all {
 		all[i].Gap = nil // a priced run takes over what was measured
 		all[i].Traffic.SentBody[comm.Report], all[i].Traffic.SentFrames[comm.Report] = 0, 0
@@ -189,7 +190,7 @@ func TestWeightlessTakesSizes(t *testing.T) {
 		want, ws := on(t, halting, job(t, opts...))
 		got, gs := on(t, halting, job(t, append(opts, weightless(sizes))...))
 
-		bare := func(e train.Eval) train.Eval { e.Accuracy, e.Loss, e.Spread, e.Averaged = 0, 0, 0, false; return e }
+		bare := func(e record.Eval) record.Eval { e.Accuracy, e.Loss, e.Spread, e.Averaged = 0, 0, 0, false; return e }
 		if !reflect.DeepEqual(bare(got.Final), bare(want.Final)) {
 			t.Errorf("ends as %+v, want %+v", got.Final, want.Final)
 		}

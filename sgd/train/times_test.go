@@ -8,6 +8,7 @@ import (
 	"github.com/gradlab/gradlab/comm/local"
 	"github.com/gradlab/gradlab/internal/patience"
 	"github.com/gradlab/gradlab/sgd/train"
+	"github.com/gradlab/gradlab/sgd/train/record"
 	"github.com/gradlab/gradlab/sgd/train/timing"
 )
 
@@ -39,7 +40,7 @@ func TestTimes(t *testing.T) {
 			j := job(t, opts...)
 			o, _ := runOn(t, simulated(0), j, nil)
 			params := j.Model.Layout().Size()
-			var fast, last train.Times
+			var fast, last record.Times
 			for _, r := range o.Reports {
 				x := r.Spent()
 				if sum := x.Busy() + x.Rest; math.Abs(sum-r.Seconds) > 1e-6 {
@@ -110,11 +111,11 @@ func TestTimesOnRealClocks(t *testing.T) {
 // watcher keeps what workers told last.
 type watcher struct {
 	sink
-	workers []train.WorkerState
+	workers []record.WorkerState
 	with    int // reports that came with workers
 }
 
-func (w *watcher) Progress(p train.Progress) {
+func (w *watcher) Progress(p record.Progress) {
 	if p.Workers != nil {
 		w.workers, w.with = p.Workers, w.with+1
 	}
@@ -138,7 +139,7 @@ func TestWorkerStates(t *testing.T) {
 				t.Fatalf("%d workers, told %d times", len(w.workers), w.with)
 			}
 			fast, last := w.workers[0], w.workers[3]
-			if fast.Rank != 0 || last.Rank != 3 || fast.Step < last.Step || fast.Rate <= 0 || last.State == train.StateWaiting {
+			if fast.Rank != 0 || last.Rank != 3 || fast.Step < last.Step || fast.Rate <= 0 || last.State == record.StateWaiting {
 				t.Errorf("%+v, %+v", fast, last)
 			}
 			switch name {
@@ -147,7 +148,7 @@ func TestWorkerStates(t *testing.T) {
 					t.Errorf("%+v, %+v", fast, last)
 				}
 			default:
-				if fast.State != train.StateWaiting || fast.Lately.Wait <= fast.Lately.Compute {
+				if fast.State != record.StateWaiting || fast.Lately.Wait <= fast.Lately.Compute {
 					t.Errorf("%+v, %+v", fast, last)
 				}
 			}

@@ -1,9 +1,12 @@
 package train
 
-import "context"
+import (
+	"context"
+	"github.com/gradlab/gradlab/sgd/train/message"
+)
 
 // heed notes what another activity has heard of servers.
-func (w *worker) heed(flags Flags) {
+func (w *worker) heed(flags message.Flags) {
 	w.flags |= flags &^ flagKeep
 	w.asked = w.asked || flags&flagKeep != 0
 }
@@ -14,9 +17,9 @@ func (w *worker) taken(ctx context.Context) error {
 		return nil
 	}
 	w.away = false
-	began := w.times.read()
+	began := w.times.Read()
 	_, flags, err := onPushed.Wait(ctx, w.Rank)
-	w.times.stood(began)
+	w.times.Stood(began)
 	w.heed(flags)
 	return err
 }

@@ -24,6 +24,7 @@ import (
 	"github.com/gradlab/gradlab/sgd"
 	"github.com/gradlab/gradlab/sgd/nn"
 	"github.com/gradlab/gradlab/sgd/train"
+	"github.com/gradlab/gradlab/sgd/train/record"
 	"github.com/gradlab/gradlab/sgd/train/timing"
 	"github.com/gradlab/gradlab/staleness"
 )
@@ -161,13 +162,13 @@ func unchecked(opts ...option) *train.Job {
 }
 
 type sink struct {
-	evals  []train.Eval
+	evals  []record.Eval
 	states map[int]*train.State
 	last   *train.State
 }
 
-func (s *sink) Progress(train.Progress) {}
-func (s *sink) Eval(e train.Eval)       { s.evals = append(s.evals, e) }
+func (s *sink) Progress(record.Progress) {}
+func (s *sink) Eval(e record.Eval)       { s.evals = append(s.evals, e) }
 func (s *sink) Checkpoint(v int, st *train.State) error {
 	if s.states == nil {
 		s.states = map[int]*train.State{}

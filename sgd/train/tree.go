@@ -8,6 +8,7 @@ import (
 	"github.com/gradlab/gradlab/comm"
 	"github.com/gradlab/gradlab/compress"
 	"github.com/gradlab/gradlab/internal/rng"
+	"github.com/gradlab/gradlab/sgd/train/message"
 )
 
 // tree is how the learners of mode rudra hang on the servers: every fan-in of
@@ -107,8 +108,8 @@ func (j *Job) sender(b *branch, child int) compress.Block {
 // Who passes parameters on tells a learner of each shard on a channel of its own
 // (onFetched.Of, onAnswer.Of): it may do so for several.
 var (
-	onTree  = Say("tree", comm.Control, readTree)
-	onRelay = Say("relay done", comm.Control, readNothing) // a relay → the learner beside it: it has ended
+	onTree  = message.Say("tree", comm.Control, readTree)
+	onRelay = message.Say("relay done", comm.Control, message.ReadNothing) // a relay → the learner beside it: it has ended
 )
 
 // treeWord is a word on a tree.
@@ -184,7 +185,7 @@ func (j *Job) takenBelow(relay bool, shard int) comm.Header {
 
 // paramsBelow begins the frame that answers a child's wish: of kind
 // comm.Parameters with a shard's parameters, else without.
-func (j *Job) paramsBelow(relay bool, kind comm.Kind, shard int, version uint64, flags Flags) comm.Header {
+func (j *Job) paramsBelow(relay bool, kind comm.Kind, shard int, version uint64, flags message.Flags) comm.Header {
 	if relay {
 		return onTree.As(kind).Header(j, treeWord{code: codeParams, shard: shard, version: version}, flags)
 	}

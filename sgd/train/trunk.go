@@ -76,7 +76,7 @@ func (s *server) word(ctx context.Context, f comm.Frame) error {
 // sum handles a gradient, or the sum of several.
 func (s *server) sum(ctx context.Context, f comm.Frame, of []comm.Header) error {
 	from := int(f.Header.From)
-	if err := s.times.decoding(ctx, s.serving(f)); err != nil {
+	if err := s.times.Decoding(ctx, s.serving(f)); err != nil {
 		return err
 	}
 	plainly(s.h, s.shard.whole)
@@ -133,7 +133,7 @@ func (s *server) feed(ctx context.Context) error {
 		if !newer {
 			f = comm.NewFrame(s.job.paramsBelow(relay, comm.Control, s.id, version, flags), comm.NewBuffer(0))
 		} else {
-			if err := s.times.encoding(ctx, s.down.encoding(p.child, 0)); err != nil {
+			if err := s.times.Encoding(ctx, s.down.encoding(p.child, 0)); err != nil {
 				return err
 			}
 			var err error

@@ -1,35 +1,19 @@
 package train
 
 import (
-	"fmt"
 	"math"
-	"strings"
 
 	"github.com/gradlab/gradlab/compress"
+	"github.com/gradlab/gradlab/sgd/train/record"
 )
-
-// Uncompressed is what of a worker's gradient goes as it is, in float32, though
-// there is a codec: tensors, or pieces of them, that it does not take, such as
-// vectors and small matrices under powersgd. Buffers, which no codec is given, are no
-// part of it.
-type Uncompressed struct {
-	Tensors int      `json:"tensors"` // or pieces of tensors
-	Values  int      `json:"values"`
-	Bytes   int      `json:"bytes"`           // of one gradient
-	Share   float64  `json:"share"`           // of the bytes of one gradient; where their number depends on the data, of the most it can be
-	Names   []string `json:"names,omitempty"` // the largest, at most MaxUncompressedNames
-}
-
-// MaxUncompressedNames is how many tensors an Uncompressed names.
-const MaxUncompressedNames = 3
 
 // Uncompressed tells what of a gradient the job's codec sends as it is; nil if that
 // is nothing, or if nothing else was asked for.
-func (j *Job) Uncompressed() *Uncompressed {
+func (j *Job) Uncompressed() *record.Uncompressed {
 	if j.Codec == nil || compress.Plain(j.Codec) {
 		return nil
 	}
-	u, all := &Uncompressed{}, 0
+	u, all := &record.Uncompressed{}, 0
 	type named struct {
 		name string
 		n    int
@@ -54,9 +38,9 @@ func (j *Job) Uncompressed() *Uncompressed {
 			for at > 0 && largest[at-1].n < b.Len() {
 				at--
 			}
-			if at < MaxUncompressedNames {
+			if at < record.MaxUncompressedNames {
 				largest = append(largest[:at], append([]named{{b.Name, b.Len()}}, largest[at:]...)...)
-				largest = largest[:min(len(largest), MaxUncompressedNames)]
+				largest = largest[:min(len(largest), record.MaxUncompressedNames)]
 			}
 		}
 	}
@@ -68,10 +52,4 @@ func (j *Job) Uncompressed() *Uncompressed {
 		u.Names = append(u.Names, l.name)
 	}
 	return u
-}
-
-// String words it.
-func (u *Uncompressed) String() string {
-	return fmt.Sprintf("%d tensors or pieces go uncompressed, %d bytes of a gradient (%.1f %%): too small for the codec, or no matrices; the largest: %s",
-		u.Tensors, u.Bytes, 100*u.Share, strings.Join(u.Names, ", "))
 }

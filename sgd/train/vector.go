@@ -108,3 +108,16 @@ func (v Vector) frame(hd comm.Header, lo, n int) (f comm.Frame, ok bool) {
 	}
 	return f, true
 }
+
+// keepPacked keeps a shard's part of a vector that is as long as the parameters: the
+// observer puts the parts of all shards together.
+func keepPacked(k *Keeper, name string, sh *shard, v []float32, size int) {
+	if !k.Loads() || k.own || k.Err() != nil {
+		k.Vector(name, v)
+		return
+	}
+	full := make([]float32, size)
+	if k.Vector(name, full); k.Err() == nil {
+		sh.gather(v, full)
+	}
+}

@@ -5,6 +5,7 @@ import (
 	"errors"
 
 	"github.com/gradlab/gradlab/comm"
+	"github.com/gradlab/gradlab/sgd/train/message"
 )
 
 // view is a host as the members of an epoch see it: workers are its ranks 0, 1, …, servers
@@ -103,7 +104,7 @@ func (v *view) start(name string, p comm.Program, as comm.Host) {
 		if context.Cause(v.epoch) == errVoid {
 			err = nil
 		}
-		if wound := onWound.Send(ctx, v.m.self, v.m.rank, Nothing{}, 0); err == nil {
+		if wound := onWound.Send(ctx, v.m.self, v.m.rank, message.Nothing{}, 0); err == nil {
 			err = wound
 		}
 		return err

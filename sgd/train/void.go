@@ -81,7 +81,7 @@ func (w *worker) startOver(ctx context.Context) error {
 	if err := w.answer(l, f.Frame); err != nil {
 		return err
 	}
-	return w.times.decoding(ctx, l.in.taking(0))
+	return w.times.Decoding(ctx, l.in.taking(0))
 }
 
 // takeVoids takes the voids that crossed with the word that the worker is at a

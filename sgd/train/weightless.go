@@ -9,6 +9,7 @@ import (
 	"github.com/gradlab/gradlab/comm/collective"
 	"github.com/gradlab/gradlab/compress"
 	"github.com/gradlab/gradlab/internal/rng"
+	"github.com/gradlab/gradlab/sgd/train/message"
 )
 
 var errInexact = errors.New("the size of its payloads depends on the data, or on the rank, which a run without weights cannot know; take one of fixed size, such as topk(index=raw32)")
@@ -160,7 +161,7 @@ func (s *sizes) next(i, round int) (ask, error) {
 	return ask{}, nil
 }
 
-func (s *sizes) perform(ctx context.Context, b *bucket, flags Flags) (_ Flags, err error) {
+func (s *sizes) perform(ctx context.Context, b *bucket, flags message.Flags) (_ message.Flags, err error) {
 	now := make([]ask, b.hi-b.lo)
 	for round := 0; ; round++ {
 		busy := false
@@ -191,7 +192,7 @@ func (s *sizes) perform(ctx context.Context, b *bucket, flags Flags) (_ Flags, e
 }
 
 // sum rehearses reducer.sums.
-func (s *sizes) sum(ctx context.Context, b *bucket, now []ask, kind compress.OpKind, wire compress.Wire, flags Flags) (Flags, error) {
+func (s *sizes) sum(ctx context.Context, b *bucket, now []ask, kind compress.OpKind, wire compress.Wire, flags message.Flags) (message.Flags, error) {
 	var n []int // elements, of every tensor where they are fused
 	for _, a := range now {
 		switch {
@@ -206,7 +207,7 @@ func (s *sizes) sum(ctx context.Context, b *bucket, now []ask, kind compress.OpK
 }
 
 // spread rehearses reducer.gathers and scatters.
-func (s *sizes) spread(ctx context.Context, b *bucket, now []ask, flags Flags) (_ Flags, err error) {
+func (s *sizes) spread(ctx context.Context, b *bucket, now []ask, flags message.Flags) (_ message.Flags, err error) {
 	size, gathers, to := 0, false, []int(nil)
 	for _, a := range now {
 		switch a.kind {

@@ -9,6 +9,7 @@ import (
 
 	"github.com/gradlab/gradlab/comm"
 	"github.com/gradlab/gradlab/compress"
+	"github.com/gradlab/gradlab/sgd/train/message"
 	"github.com/gradlab/gradlab/staleness"
 )
 
@@ -26,13 +27,13 @@ type worker struct {
 	// The gradient leaves in marks: parts of shards in the order in which the
 	// backward pass completes them.
 	order []parcel
-	spans [][]parcel // the parts that contain a span
-	flags Flags      // of the answers to the last step
-	asked bool       // for its state
-	told  bool       // and has told it, with nothing pushed since
-	amend *amending  // of a corrector that works here
-	away  bool       // another activity has a push under way
-	visit *visit     // of an open run; else nil
+	spans [][]parcel    // the parts that contain a span
+	flags message.Flags // of the answers to the last step
+	asked bool          // for its state
+	told  bool          // and has told it, with nothing pushed since
+	amend *amending     // of a corrector that works here
+	away  bool          // another activity has a push under way
+	visit *visit        // of an open run; else nil
 }
 
 // parcel is a part of a shard.
@@ -178,7 +179,7 @@ func (w *worker) begin(ctx context.Context, resume func(context.Context) error) 
 // round computes one gradient and pushes it.
 func (w *worker) round(ctx context.Context) error {
 	tl := w.job.timeline(w.rank, w.step)
-	began := w.times.read()
+	began := w.times.Read()
 	coding := time.Duration(0)
 	for i := range w.order {
 		coding += w.order[i].encoding()
@@ -191,8 +192,8 @@ func (w *worker) round(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	w.times.price(coding)
-	w.times.computed(began)
+	w.times.Price(coding)
+	w.times.Computed(began)
 	w.told = false
 	w.step++
 	return nil
@@ -241,10 +242,10 @@ func (w *worker) encode(i int, grad Vector) error {
 		flags |= flagMore
 	}
 	hd := OnPush.Header(w.job, w.word(l), flags)
-	began := w.times.start()
+	began := w.times.Start()
 	var err error
 	p.next, err = l.out.push(hd, p.part(), grad, w.codecStep())
-	w.times.encoded(began)
+	w.times.Encoded(began)
 	if err != nil {
 		return fmt.Errorf("worker %d, step %d: %w", w.rank, w.step, err)
 	}
@@ -264,14 +265,14 @@ func (w *worker) word(l *link) Pushed {
 
 // says has the payload say something else than that it is of the present step.
 func (p *parcel) says(say Saying) {
-	w := OnPush.read(p.next.Header)
+	w := OnPush.Read(p.next.Header)
 	w.Step, w.Loss = say.Number, say.Loss
 	p.next.Header = w.Put(p.next.Header)
 }
 
 // number numbers a push that was encoded before.
 func (l *link) number(f *comm.Frame) {
-	w := OnPush.read(f.Header)
+	w := OnPush.Read(f.Header)
 	w.Seq = l.seq
 	f.Header = w.Put(f.Header)
 }

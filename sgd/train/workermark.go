@@ -2,6 +2,8 @@ package train
 
 import (
 	"context"
+	"github.com/gradlab/gradlab/sgd/train/message"
+	"github.com/gradlab/gradlab/sgd/train/record"
 )
 
 // marks comes to rest at a mark, or where the servers want the worker's state.
@@ -60,7 +62,7 @@ func (w *worker) mark(ctx context.Context, st *State) error {
 		return err
 	}
 	for _, l := range w.links {
-		if err := onSave.Send(ctx, w.Rank, l.rank, Nothing{}, w.flags&FlagStop); err != nil {
+		if err := onSave.Send(ctx, w.Rank, l.rank, message.Nothing{}, w.flags&FlagStop); err != nil {
 			return err
 		}
 	}
@@ -125,7 +127,7 @@ func (w *worker) bye(ctx context.Context) error {
 // sayBye is bye, whatever servers have said.
 func (w *worker) sayBye(ctx context.Context) error {
 	for _, l := range w.links {
-		if err := OnBye.Send(ctx, w.Rank, l.rank, Nothing{}, 0); err != nil {
+		if err := OnBye.Send(ctx, w.Rank, l.rank, message.Nothing{}, 0); err != nil {
 			return err
 		}
 	}
@@ -133,7 +135,7 @@ func (w *worker) sayBye(ctx context.Context) error {
 }
 
 // Final implements Part.
-func (w *worker) Final(r *RankReport) {
+func (w *worker) Final(r *record.RankReport) {
 	for _, l := range w.links {
 		if w.member != nil { // what was made in vain counts nowhere
 			r.Sent += uint64(w.step) - w.stats.missed
@@ -146,16 +148,16 @@ func (w *worker) Final(r *RankReport) {
 // Keep keeps what the worker has. One that was dead has nothing, and begins anew
 // with the others.
 func (w *worker) Keep(k *Keeper) {
-	step := key(keyStep, w.rank)
+	step := Key(keyStep, w.rank)
 	alive := !k.Loads() || k.Has(step)
 	k.Int(step, &w.step)
 	for r := 0; r < w.job.Workers && !alive; r++ {
 		other := 0
-		k.Int(key(keyStep, r), &other)
+		k.Int(Key(keyStep, r), &other)
 		w.step = max(w.step, other)
 	}
-	k.Count(key(keyZeroed, w.rank), &w.stats.zeroed)
-	k.Count(key(keyVoided, w.rank), &w.stats.voided)
+	k.Count(Key(keyZeroed, w.rank), &w.stats.zeroed)
+	k.Count(Key(keyVoided, w.rank), &w.stats.voided)
 	if w.job.Elastic {
 		w.keepGone(k)
 	}
@@ -169,9 +171,9 @@ func (w *worker) Keep(k *Keeper) {
 		if k.own || k.anew { // an epoch counts anew, and begins with the servers' parameters
 			continue
 		}
-		k.Count(key(keySeq, w.rank, l.id), &l.seq)
+		k.Count(Key(keySeq, w.rank, l.id), &l.seq)
 		if k.Loads() || l.before > 0 {
-			k.Count(key(keyBefore, w.rank, l.id), &l.before)
+			k.Count(Key(keyBefore, w.rank, l.id), &l.before)
 		}
 		if k.Loads() {
 			w.takeHeld(k, l)
@@ -181,12 +183,12 @@ func (w *worker) Keep(k *Keeper) {
 
 // takeHeld takes up what a server knows that the worker holds of its shard.
 func (w *worker) takeHeld(k *Keeper, l *link) {
-	k.Count(key(keyHolds, w.rank, l.id), &l.version)
+	k.Count(Key(keyHolds, w.rank, l.id), &l.version)
 	if l.in.absolute {
 		return
 	}
 	held := make([]float32, l.shard.size())
-	if k.Vector(key(keyHeld, l.id, w.rank), held); k.Err() == nil {
+	if k.Vector(Key(keyHeld, l.id, w.rank), held); k.Err() == nil {
 		l.shard.scatter(w.params.f, held)
 	}
 }

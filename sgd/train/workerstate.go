@@ -1,29 +1,9 @@
 package train
 
-import "context"
-
-// WorkerState is how a worker does, as it told the observer now and then: about
-// a hundred times in a run.
-type WorkerState struct {
-	Rank      int     `json:"rank"`
-	State     string  `json:"state"`     // computing or waiting, whichever took more of Lately; ended; dead
-	Step      int     `json:"step"`      // steps it has made
-	Staleness int     `json:"staleness"` // updates that others made between its last two answers, or while its last gradient was made
-	Rate      float64 `json:"rate"`      // steps a second since it told before
-	Seconds   float64 `json:"seconds"`   // when it told, on the net's clock
-	Lately    Times   `json:"lately"`    // where its time went since it told before
-}
-
-// States of a worker.
-const (
-	StateComputing = "computing"
-	StateWaiting   = "waiting"
-	StateEnded     = "ended"
-	StateDead      = "dead"
+import (
+	"context"
+	"github.com/gradlab/gradlab/sgd/train/record"
 )
-
-// MaxWorkerStates is up to how many workers tell how they do.
-const MaxWorkerStates = 64
 
 // tellEvery is how many steps of a worker lie between what it tells.
 func (j *Job) tellEvery() int {
@@ -35,19 +15,19 @@ type tells struct {
 	yes  bool // it has: what it made before, in an earlier leg, is not its pace
 	step int
 	at   float64
-	time Times
+	time record.Times
 }
 
 // Doing lets the observer know how the worker does after a step, if that is due.
 func (r *Rank) Doing(ctx context.Context) error {
 	j, t, step := r.job, &r.times, r.step
-	if j.Workers > MaxWorkerStates || r.reported.yes && !crossed(j.tellEvery(), r.reported.step, step) {
+	if j.Workers > record.MaxWorkerStates || r.reported.yes && !crossed(j.tellEvery(), r.reported.step, step) {
 		return nil
 	}
-	now := tells{true, step, t.h.Now().Seconds(), t.times()}
-	s := WorkerState{Rank: r.rank, State: StateComputing, Step: step, Staleness: r.stats.stale, Seconds: now.at, Lately: now.time.minus(r.reported.time)}
+	now := tells{true, step, r.h.Now().Seconds(), t.Times()}
+	s := record.WorkerState{Rank: r.rank, State: record.StateComputing, Step: step, Staleness: r.stats.stale, Seconds: now.at, Lately: now.time.Minus(r.reported.time)}
 	if s.Lately.Wire+s.Lately.Wait > s.Lately.Compute+s.Lately.Encode+s.Lately.Decode {
-		s.State = StateWaiting
+		s.State = record.StateWaiting
 	}
 	if d := now.at - r.reported.at; r.reported.yes && d > 0 {
 		s.Rate = float64(step-r.reported.step) / d
@@ -56,18 +36,14 @@ func (r *Rank) Doing(ctx context.Context) error {
 	return r.tellJSON(ctx, onWorker, s)
 }
 
-func (t Times) minus(o Times) Times {
-	return Times{t.Compute - o.Compute, t.Encode - o.Encode, t.Decode - o.Decode, t.Wire - o.Wire, t.Wait - o.Wait, t.Rest - o.Rest}
-}
-
 // census is what the observer knows of the workers.
 type census struct {
-	workers []WorkerState // by rank
-	told    int           // step of the last progress that came with them
+	workers []record.WorkerState // by rank
+	told    int                  // step of the last progress that came with them
 }
 
 // hear takes what a worker told.
-func (c *census) hear(j *Job, s WorkerState) {
+func (c *census) hear(j *Job, s record.WorkerState) {
 	if w := c.worker(j, s.Rank); w != nil {
 		*w = s
 	}
@@ -80,22 +56,22 @@ func (c *census) left(j *Job, rank int, state string) {
 	}
 }
 
-func (c *census) worker(j *Job, rank int) *WorkerState {
-	if rank < 0 || rank >= j.Workers || j.Workers > MaxWorkerStates {
+func (c *census) worker(j *Job, rank int) *record.WorkerState {
+	if rank < 0 || rank >= j.Workers || j.Workers > record.MaxWorkerStates {
 		return nil
 	}
 	for r := len(c.workers); r < j.Workers; r++ {
-		c.workers = append(c.workers, WorkerState{Rank: r, State: StateComputing})
+		c.workers = append(c.workers, record.WorkerState{Rank: r, State: record.StateComputing})
 	}
 	return &c.workers[rank]
 }
 
 // progress hands a report on, now and then with how the workers do.
-func (o *Observer) progress(p Progress) {
+func (o *Observer) progress(p record.Progress) {
 	if o.Reached && p.Step > o.Final.Step { // of what was under way
 		return
 	}
-	p.scale()
+	p.Scale()
 	if o.Job.Grows() && p.Batch == 0 {
 		p.Batch = int(o.Job.Drawn(p.Step) - o.Job.Drawn(p.Step-1))
 	}
@@ -105,7 +81,7 @@ func (o *Observer) progress(p Progress) {
 	c := &o.census
 	if len(c.workers) > 0 && (crossed(max(1, o.Job.Updates/100), c.told, p.Step) || p.Step >= o.Job.Updates) {
 		c.told = p.Step
-		p.Workers = append([]WorkerState(nil), c.workers...)
+		p.Workers = append([]record.WorkerState(nil), c.workers...)
 	}
 	o.Sink.Progress(p)
 }

@@ -13,7 +13,7 @@ import (
 	"github.com/gradlab/gradlab/experiments"
 	"github.com/gradlab/gradlab/internal/patience"
 	"github.com/gradlab/gradlab/internal/program"
-	"github.com/gradlab/gradlab/sgd/train"
+	"github.com/gradlab/gradlab/sgd/train/record"
 )
 
 var wentBack = regexp.MustCompile(`(?:server|worker) \d: .*; all ranks go back to the checkpoint of step (\d+)`)
@@ -46,7 +46,7 @@ func ended(t *testing.T, p *program.Program, out string, restarts, steps int) (r
 		t.Errorf("ledger %+v", l)
 	}
 	version := -1
-	var ranks []train.RankReport
+	var ranks []record.RankReport
 	program.ReadJSON(t, filepath.Join(r.Folder, "ranks.json"), &ranks)
 	for _, rank := range ranks {
 		if rank.Role == "server" && version >= 0 && rank.Version != version {

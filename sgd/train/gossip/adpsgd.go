@@ -8,6 +8,7 @@ import (
 	"github.com/gradlab/gradlab/comm/collective"
 	"github.com/gradlab/gradlab/internal/rng"
 	"github.com/gradlab/gradlab/sgd/train"
+	"github.com/gradlab/gradlab/sgd/train/message"
 )
 
 // ADPSGD is asynchronous decentralised parallel SGD (Lian et al. 2018): a worker
@@ -115,7 +116,7 @@ func (n *pairer) Move(ctx context.Context) error {
 		return nil
 	}
 	ok = false
-	err = n.Replies(ctx, []int{to.Rank}, func(f train.Mail[train.Said]) error {
+	err = n.Replies(ctx, []int{to.Rank}, func(f message.Mail[train.Said]) error {
 		ok = true
 		if err := n.Decoded(ctx, 2); err != nil { // see halve
 			return err
@@ -155,7 +156,7 @@ func (n *pairer) halve(add func(v []float32, weight float32, f comm.Frame) error
 }
 
 // Answer averages with the worker that sent f, and tells it what x was before.
-func (n *pairer) Answer(ctx context.Context, f train.Mail[train.Said]) error {
+func (n *pairer) Answer(ctx context.Context, f message.Mail[train.Said]) error {
 	if err := n.Elapse(ctx, n.Encoding()+2*n.Decoding()); err != nil {
 		return err
 	}
@@ -185,7 +186,7 @@ func (n *pairer) Leave(ctx context.Context, to int) (ok bool, err error) {
 		err = n.Lost(n.Send(ctx, to, f))
 	}
 	if err == nil {
-		err = n.Replies(ctx, []int{to}, func(train.Mail[train.Said]) error {
+		err = n.Replies(ctx, []int{to}, func(message.Mail[train.Said]) error {
 			ok = true
 			return nil
 		})

@@ -8,6 +8,7 @@ import (
 	"github.com/gradlab/gradlab/comm"
 	"github.com/gradlab/gradlab/internal/f32"
 	"github.com/gradlab/gradlab/sgd/train"
+	"github.com/gradlab/gradlab/sgd/train/message"
 )
 
 // AGP is asynchronous gradient push (Assran and Rabbat 2020): SGP in which nobody
@@ -129,7 +130,7 @@ func (n *freePusher) Move(ctx context.Context) error {
 
 // Rest waits until what was sent has been taken in.
 func (n *freePusher) Rest(ctx context.Context) error {
-	err := n.Replies(ctx, n.owed, func(train.Mail[train.Said]) error { return nil })
+	err := n.Replies(ctx, n.owed, func(message.Mail[train.Said]) error { return nil })
 	n.owed = n.owed[:0]
 	return err
 }
@@ -148,7 +149,7 @@ func (n *freePusher) Leave(ctx context.Context, to int) (ok bool, err error) {
 	}
 	f.Header.Flags |= train.FlagDone
 	if err = n.Lost(n.Send(ctx, to, f)); err == nil {
-		err = n.Replies(ctx, []int{to}, func(train.Mail[train.Said]) error {
+		err = n.Replies(ctx, []int{to}, func(message.Mail[train.Said]) error {
 			ok = true
 			return nil
 		})
@@ -165,7 +166,7 @@ func (n *freePusher) Come(x train.Vector) {
 }
 
 // Answer takes in what another worker pushed, and acknowledges it.
-func (n *freePusher) Answer(ctx context.Context, f train.Mail[train.Said]) error {
+func (n *freePusher) Answer(ctx context.Context, f message.Mail[train.Said]) error {
 	if err := n.Elapse(ctx, n.Decoding()); err != nil {
 		return err
 	}
@@ -175,7 +176,7 @@ func (n *freePusher) Answer(ctx context.Context, f train.Mail[train.Said]) error
 	return n.Lost(train.OnReply.As(comm.Control).Send(ctx, n.Rank, f.From, train.Said{}, 0))
 }
 
-func (n *freePusher) takeIn(f train.Mail[train.Said]) error {
+func (n *freePusher) takeIn(f message.Mail[train.Said]) error {
 	n.mu.Lock()
 	defer n.mu.Unlock()
 	add := func(share float64) error {

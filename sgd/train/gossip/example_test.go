@@ -13,13 +13,14 @@ import (
 	"github.com/gradlab/gradlab/sgd/nn"
 	"github.com/gradlab/gradlab/sgd/train"
 	"github.com/gradlab/gradlab/sgd/train/gossip"
+	"github.com/gradlab/gradlab/sgd/train/record"
 	"github.com/gradlab/gradlab/sgd/train/timing"
 )
 
 type deaf struct{}
 
-func (deaf) Progress(train.Progress)            {}
-func (deaf) Eval(train.Eval)                    {}
+func (deaf) Progress(record.Progress)           {}
+func (deaf) Eval(record.Eval)                   {}
 func (deaf) Checkpoint(int, *train.State) error { return nil }
 
 // Four workers on a ring average with their neighbours while they compute. What is

@@ -98,11 +98,11 @@ func (m SGP) Part(r *train.Rank) (train.Part, error) {
 type pusher struct {
 	*train.Peer
 	weight float64
-	early  []message // taken from the inbox at a checkpoint, before their time
+	early  []mass // taken from the inbox at a checkpoint, before their time
 }
 
-// message is what a worker said in a step.
-type message struct {
+// mass is what a worker said in a step.
+type mass struct {
 	from, step int
 	weight     float64
 	x          []float32
@@ -182,7 +182,7 @@ func (n *pusher) Rest(ctx context.Context) error {
 			if err != nil {
 				return err
 			}
-			m := message{e.Rank, s, f.Word.Weight, make([]float32, len(n.X.F())), n.Host().Now()}
+			m := mass{e.Rank, s, f.Word.Weight, make([]float32, len(n.X.F())), n.Host().Now()}
 			err = n.Add(m.x, 1, f.Frame)
 			f.Release()
 			if err != nil {
@@ -215,7 +215,7 @@ func (n *pusher) Keep(k *train.Keeper) {
 	if k.Loads() { // what was taken from inboxes then
 		for s := n.taken(); s < n.Step(); s++ {
 			for _, e := range n.Edges(s).In {
-				n.early = append(n.early, message{from: e.Rank, step: s, x: make([]float32, len(n.X.F()))})
+				n.early = append(n.early, mass{from: e.Rank, step: s, x: make([]float32, len(n.X.F()))})
 			}
 		}
 	}

@@ -12,6 +12,7 @@ import (
 	"github.com/gradlab/gradlab/sgd/data"
 	"github.com/gradlab/gradlab/sgd/nn"
 	"github.com/gradlab/gradlab/sgd/train"
+	"github.com/gradlab/gradlab/sgd/train/record"
 	"github.com/gradlab/gradlab/sgd/train/replicas"
 	"github.com/gradlab/gradlab/sgd/train/timing"
 	"github.com/gradlab/gradlab/staleness"
@@ -19,8 +20,8 @@ import (
 
 type deaf struct{}
 
-func (deaf) Progress(train.Progress)            {}
-func (deaf) Eval(train.Eval)                    {}
+func (deaf) Progress(record.Progress)           {}
+func (deaf) Eval(record.Eval)                   {}
 func (deaf) Checkpoint(int, *train.State) error { return nil }
 
 // Four workers with parameters of their own pull a centre, and it them, after every five

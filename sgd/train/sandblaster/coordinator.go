@@ -11,6 +11,8 @@ import (
 	"github.com/gradlab/gradlab/comm"
 	"github.com/gradlab/gradlab/sgd/lbfgs"
 	"github.com/gradlab/gradlab/sgd/train"
+	"github.com/gradlab/gradlab/sgd/train/message"
+	"github.com/gradlab/gradlab/sgd/train/record"
 )
 
 // coordinator is the rank of mode sandblaster that commands the shards, hands out
@@ -96,13 +98,13 @@ func (c *coordinator) Run(ctx context.Context) error {
 }
 
 // Final implements train.Part.
-func (c *coordinator) Final(r *train.RankReport) { r.Version, r.Stopped = c.iter, c.stopped }
+func (c *coordinator) Final(r *record.RankReport) { r.Version, r.Stopped = c.iter, c.stopped }
 
 // made does what is due after an iteration.
 func (c *coordinator) made(ctx context.Context, st lbfgs.Step) (stopped bool, err error) {
 	due := c.Due(c.iter)
 	if due.Progress {
-		p := train.Progress{Step: c.iter, Samples: c.samples, Epoch: float64(c.samples) / float64(c.Job().Data.Train.Len()), Loss: c.min.Loss, LR: st.Length}
+		p := record.Progress{Step: c.iter, Samples: c.samples, Epoch: float64(c.samples) / float64(c.Job().Data.Train.Len()), Loss: c.min.Loss, LR: st.Length}
 		for i := range c.up {
 			p.BytesUp, p.BytesDown = p.BytesUp+c.up[i], p.BytesDown+c.down[i]
 		}
@@ -126,7 +128,7 @@ func (c *coordinator) made(ctx context.Context, st lbfgs.Step) (stopped bool, er
 }
 
 // command sends every shard a command.
-func (c *coordinator) command(ctx context.Context, code uint8, flags train.Flags, body []byte) error {
+func (c *coordinator) command(ctx context.Context, code uint8, flags message.Flags, body []byte) error {
 	for i := range c.up {
 		buf := comm.NewBuffer(len(body))
 		copy(buf.B, body)
@@ -391,12 +393,12 @@ func (c *coordinator) send(ctx context.Context, w int, hd comm.Header) error {
 }
 
 // tell sends all workers that live a word.
-func (c *coordinator) tell(ctx context.Context, on train.Channel[train.Nothing], flags train.Flags) error {
+func (c *coordinator) tell(ctx context.Context, on message.Channel[message.Nothing], flags message.Flags) error {
 	for w, live := range c.live {
 		if !live {
 			continue
 		}
-		if err := c.send(ctx, w, on.Header(c.Job(), train.Nothing{}, flags)); err != nil {
+		if err := c.send(ctx, w, on.Header(c.Job(), message.Nothing{}, flags)); err != nil {
 			return err
 		}
 	}
@@ -408,7 +410,7 @@ func (c *coordinator) checkpoint(ctx context.Context, stop bool) error {
 	if err := c.rest(ctx); err != nil {
 		return err
 	}
-	flags := train.Flags(0)
+	flags := message.Flags(0)
 	if stop {
 		flags = train.FlagStop
 	}
@@ -416,7 +418,7 @@ func (c *coordinator) checkpoint(ctx context.Context, stop bool) error {
 		if !live || c.away[w] {
 			continue
 		}
-		if err := c.send(ctx, w, onKeep.Header(c.Job(), train.Nothing{}, 0)); err != nil {
+		if err := c.send(ctx, w, onKeep.Header(c.Job(), message.Nothing{}, 0)); err != nil {
 			return err
 		}
 	}
@@ -430,7 +432,7 @@ func (c *coordinator) checkpoint(ctx context.Context, stop bool) error {
 }
 
 // goOn lets the workers go on from a mark.
-func (c *coordinator) goOn(ctx context.Context, flags train.Flags) error {
+func (c *coordinator) goOn(ctx context.Context, flags message.Flags) error {
 	c.idle = nil // they ask again
 	return c.tell(ctx, onFree, flags)
 }

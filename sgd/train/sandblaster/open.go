@@ -6,7 +6,7 @@ import (
 	"slices"
 
 	"github.com/gradlab/gradlab/comm"
-	"github.com/gradlab/gradlab/sgd/train"
+	"github.com/gradlab/gradlab/sgd/train/message"
 )
 
 // With elastic=on workers come and go. The coordinator hands portions to those who are
@@ -45,7 +45,7 @@ func (c *coordinator) rests(ctx context.Context, w int) error {
 		}
 	}
 	c.live[w] = false
-	return c.send(ctx, w, onEnd.Header(c.Job(), train.Nothing{}, 0))
+	return c.send(ctx, w, onEnd.Header(c.Job(), message.Nothing{}, 0))
 }
 
 // moves lets workers leave and come by plan.

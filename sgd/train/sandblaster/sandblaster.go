@@ -10,6 +10,7 @@ import (
 	"github.com/gradlab/gradlab/comm"
 	"github.com/gradlab/gradlab/sgd"
 	"github.com/gradlab/gradlab/sgd/train"
+	"github.com/gradlab/gradlab/sgd/train/message"
 )
 
 // Names in checkpoints. Old checkpoints are read by these names.
@@ -154,17 +155,15 @@ func (m Sandblaster) draw(j *train.Job, portion uint64) (d sgd.Draw, weight floa
 
 // What the coordinator says to shards and workers, and they to it.
 var (
-	onCommand = train.Say("command", comm.Control, readCommand) // coordinator → server
-	onDots    = train.Say("dots", comm.Control, readDots)       // server → coordinator: the command is carried out
-	onIdle    = train.Say("idle", comm.Control, readIdle)       // worker → coordinator: asks for work
-	onPortion = train.Say("portion", comm.Control, readErrand)  // coordinator → worker: a portion of the batch
-	onKeep    = train.Say("keep", comm.Control, readNothing)    // coordinator → worker: tell the state
-	onFree    = train.Say("free", comm.Control, readNothing)    // coordinator → worker: go on from a mark
-	onEnd     = train.Say("end", comm.Control, readNothing)     // coordinator → worker: the run is over
-	onRecall  = train.Say("recall", comm.Control, readErrand)   // coordinator → worker: it is no longer wanted
+	onCommand = message.Say("command", comm.Control, readCommand)      // coordinator → server
+	onDots    = message.Say("dots", comm.Control, readDots)            // server → coordinator: the command is carried out
+	onIdle    = message.Say("idle", comm.Control, readIdle)            // worker → coordinator: asks for work
+	onPortion = message.Say("portion", comm.Control, readErrand)       // coordinator → worker: a portion of the batch
+	onKeep    = message.Say("keep", comm.Control, message.ReadNothing) // coordinator → worker: tell the state
+	onFree    = message.Say("free", comm.Control, message.ReadNothing) // coordinator → worker: go on from a mark
+	onEnd     = message.Say("end", comm.Control, message.ReadNothing)  // coordinator → worker: the run is over
+	onRecall  = message.Say("recall", comm.Control, readErrand)        // coordinator → worker: it is no longer wanted
 )
-
-func readNothing(comm.Header) train.Nothing { return train.Nothing{} }
 
 // commandWord is a command to a shard; its ops, if any, are the body.
 type commandWord struct {

@@ -11,6 +11,7 @@ import (
 	"github.com/gradlab/gradlab/comm/ps"
 	"github.com/gradlab/gradlab/sgd/lbfgs"
 	"github.com/gradlab/gradlab/sgd/train"
+	"github.com/gradlab/gradlab/sgd/train/record"
 )
 
 // slice is a shard: its part of every vector there is. It adds up gradients and does
@@ -69,7 +70,7 @@ func (s *slice) Run(ctx context.Context) error {
 }
 
 // Final implements train.Part.
-func (s *slice) Final(r *train.RankReport) {
+func (s *slice) Final(r *record.RankReport) {
 	r.Shard, r.Version, r.Ledger, r.Taken = s.Shard(), s.version, s.ledger, s.taken
 	for _, n := range s.past {
 		if r.Past += n; n > 0 && s.Job().Elastic {

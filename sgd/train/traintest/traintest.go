@@ -23,6 +23,7 @@ import (
 	"github.com/gradlab/gradlab/comm/nemesis"
 	"github.com/gradlab/gradlab/comm/sim"
 	"github.com/gradlab/gradlab/sgd/train"
+	"github.com/gradlab/gradlab/sgd/train/record"
 )
 
 // Modes runs the suite on every mode that is enrolled, at its defaults.
@@ -95,12 +96,12 @@ func safely(f func() error) (err error) {
 type result struct {
 	*train.Observer
 	states []*train.State // its checkpoints, in order
-	evals  []train.Eval
+	evals  []record.Eval
 }
 
 // Progress, Eval and Checkpoint implement train.Sink.
-func (*result) Progress(train.Progress) {}
-func (r *result) Eval(e train.Eval)     { r.evals = append(r.evals, e) }
+func (*result) Progress(record.Progress) {}
+func (r *result) Eval(e record.Eval)     { r.evals = append(r.evals, e) }
 func (r *result) Checkpoint(_ int, s *train.State) error {
 	r.states = append(r.states, s)
 	return nil

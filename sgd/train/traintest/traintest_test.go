@@ -7,6 +7,7 @@ import (
 
 	"github.com/gradlab/gradlab/sgd/train"
 	"github.com/gradlab/gradlab/sgd/train/gossip"
+	"github.com/gradlab/gradlab/sgd/train/record"
 	_ "github.com/gradlab/gradlab/sgd/train/replicas"
 	_ "github.com/gradlab/gradlab/sgd/train/sandblaster" // its mode is tried
 	"github.com/gradlab/gradlab/sgd/train/traintest"
@@ -47,7 +48,7 @@ func (p forgets) Keep(k *train.Keeper) {
 
 type counts struct{ train.Part }
 
-func (p counts) Final(r *train.RankReport) {
+func (p counts) Final(r *record.RankReport) {
 	p.Part.Final(r)
 	r.Sent *= 2
 }

@@ -14,6 +14,7 @@ import (
 	"github.com/gradlab/gradlab/internal/f32"
 	"github.com/gradlab/gradlab/sgd"
 	"github.com/gradlab/gradlab/sgd/train"
+	"github.com/gradlab/gradlab/sgd/train/record"
 )
 
 // point is where a worker took the gradient of a step: a mark of the parameters.
@@ -104,7 +105,7 @@ type trial struct {
 	traits  train.Traits
 	obs     *train.Observer
 	last    *train.State // its last checkpoint
-	reports map[int]train.RankReport
+	reports map[int]record.RankReport
 	events  []event
 	points  []point
 }
@@ -140,7 +141,7 @@ func try(j *train.Job, net comm.Net, from *train.State) (*trial, error) {
 	if net == nil {
 		net = virtual(0)
 	}
-	r := &trial{job: j, traits: j.Mode.Traits(j), reports: map[int]train.RankReport{}}
+	r := &trial{job: j, traits: j.Mode.Traits(j), reports: map[int]record.RankReport{}}
 	j.Model = pointing{j.Model, j.Workers, j.Batch, new(sync.Mutex), &r.points}
 	j.Prepare()
 	kept := &result{Observer: &train.Observer{Job: j, Start: from}}

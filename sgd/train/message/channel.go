@@ -1,4 +1,4 @@
-package train
+package message
 
 import (
 	"context"
@@ -6,25 +6,6 @@ import (
 
 	"github.com/gradlab/gradlab/comm"
 )
-
-// Word is what a message says beside its body. It alone knows where in a header it
-// lies: Put writes it there, and the function given to Say reads it back. Words are
-// small values without pointers, so that sending one allocates nothing.
-type Word interface {
-	Put(comm.Header) comm.Header
-}
-
-// Nothing is the word of messages that say what they have to say by their channel,
-// their flags or their body.
-type Nothing struct{}
-
-// Put implements Word.
-func (Nothing) Put(h comm.Header) comm.Header { return h }
-
-func readNothing(comm.Header) Nothing { return Nothing{} }
-
-// Flags are bits of a message that collectives OR along their way.
-type Flags = uint16
 
 // Channel is one conversation between ranks: messages of a kind, each with a word
 // of type W. Channels are made by Say when a program starts and never change.
@@ -50,12 +31,12 @@ var channels = []string{""}
 func Say[W Word](name string, kind comm.Kind, read func(comm.Header) W) Channel[W] {
 	for _, other := range channels {
 		if other == name {
-			panic(fmt.Sprintf("train: two channels are called %q", name))
+			panic(fmt.Sprintf("message: two channels are called %q", name))
 		}
 	}
 	channels = append(channels, name)
 	if len(channels) > maxChannels {
-		panic("train: too many channels")
+		panic("message: too many channels")
 	}
 	return Channel[W]{comm.Tag(len(channels)-1) << indexBits, kind, read}
 }
@@ -82,29 +63,26 @@ func (c Channel[W]) Private() Channel[W] {
 // Tag is the tag of the channel's frames, for those who receive from several.
 func (c Channel[W]) Tag() comm.Tag { return c.tag }
 
+// Read reads the word in the header of a frame that came on the channel.
+func (c Channel[W]) Read(h comm.Header) W { return c.read(h) }
+
 // Header begins a frame that says w, for those who encode a body behind it.
-func (c Channel[W]) Header(j *Job, w W, flags Flags) comm.Header {
-	h := w.Put(comm.Header{Run: j.Run, Incarnation: j.Incarnation, Kind: c.kind, Tag: c.tag})
+func (c Channel[W]) Header(of Origin, w W, flags Flags) comm.Header {
+	h := of.Stamp()
+	h.Kind, h.Tag = c.kind, c.tag
+	h = w.Put(h)
 	h.Flags = flags
 	return h
 }
 
 // Send sends a message without a body.
-func (c Channel[W]) Send(ctx context.Context, r *Rank, to int, w W, flags Flags) error {
-	return r.h.Send(ctx, to, comm.NewFrame(c.Header(r.job, w, flags), comm.NewBuffer(0)))
+func (c Channel[W]) Send(ctx context.Context, r Speaker, to int, w W, flags Flags) error {
+	return r.Host().Send(ctx, to, comm.NewFrame(c.Header(r, w, flags), comm.NewBuffer(0)))
 }
 
 // Carry sends a message with a body, of which it takes over one reference.
-func (c Channel[W]) Carry(ctx context.Context, r *Rank, to int, w W, flags Flags, body *comm.Buffer) error {
-	return r.h.Send(ctx, to, comm.NewFrame(c.Header(r.job, w, flags), body))
-}
-
-// Mail is a message that has come. Whoever has it releases its frame.
-type Mail[W Word] struct {
-	comm.Frame
-	Word  W
-	From  int
-	Flags Flags
+func (c Channel[W]) Carry(ctx context.Context, r Speaker, to int, w W, flags Flags, body *comm.Buffer) error {
+	return r.Host().Send(ctx, to, comm.NewFrame(c.Header(r, w, flags), body))
 }
 
 // Open reads the word of a frame that came on the channel.
@@ -114,8 +92,8 @@ func (c Channel[W]) Open(f comm.Frame) Mail[W] {
 
 // Recv waits for a message of a rank; comm.AnyRank: of any. An error names nobody:
 // who waits says for what.
-func (c Channel[W]) Recv(ctx context.Context, r *Rank, from int) (Mail[W], error) {
-	f, err := r.h.Recv(ctx, from, c.tag)
+func (c Channel[W]) Recv(ctx context.Context, r Speaker, from int) (Mail[W], error) {
+	f, err := r.Host().Recv(ctx, from, c.tag)
 	if err != nil {
 		return Mail[W]{}, err
 	}
@@ -123,18 +101,18 @@ func (c Channel[W]) Recv(ctx context.Context, r *Rank, from int) (Mail[W], error
 }
 
 // Hear is Recv for messages whose body nobody reads.
-func (c Channel[W]) Hear(ctx context.Context, r *Rank, from int) (W, Flags, error) {
+func (c Channel[W]) Hear(ctx context.Context, r Speaker, from int) (W, Flags, error) {
 	m, err := c.Recv(ctx, r, from)
 	m.Release()
 	return m.Word, m.Flags, err
 }
 
 // Wake sends a message to the own rank, whose activities wake each other so.
-func (c Channel[W]) Wake(ctx context.Context, r *Rank, w W, flags Flags) error {
-	return c.Send(ctx, r, r.rank, w, flags)
+func (c Channel[W]) Wake(ctx context.Context, r Speaker, w W, flags Flags) error {
+	return c.Send(ctx, r, r.ID(), w, flags)
 }
 
 // Wait waits for a message of another activity of the own rank.
-func (c Channel[W]) Wait(ctx context.Context, r *Rank) (W, Flags, error) {
-	return c.Hear(ctx, r, r.rank)
+func (c Channel[W]) Wait(ctx context.Context, r Speaker) (W, Flags, error) {
+	return c.Hear(ctx, r, r.ID())
 }
