@@ -87,7 +87,7 @@ func TestRatesAreRecorded(t *testing.T) {
 	if err != nil || again.VirtualSeconds != whole.VirtualSeconds {
 		t.Errorf("again: %+v, %v; whole %g s", again, err, whole.VirtualSeconds)
 	}
-	w, err := AnswerWhatIf(context.Background(), whole.Folder, []string{"network.bandwidth=10Gbps"}, config.Places{})
+	w, err := AnswerWhatIf(context.Background(), whole.Folder, []string{"network.bandwidth=10Gbps"}, config.Places{}, 0)
 	if err != nil {
 		t.Fatal(err)
 	}

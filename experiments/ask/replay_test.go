@@ -54,7 +54,7 @@ func TestUntilTargetReplayed(t *testing.T) {
 func TestWhatIfOfARunThatEndedAtItsTarget(t *testing.T) {
 	t.Parallel()
 	r := mustExecute(t, "until=target", "target=0.05", "steps=40")
-	w, err := AnswerWhatIf(t.Context(), r.Folder, []string{"network.bandwidth=10Gbps"}, config.Places{})
+	w, err := AnswerWhatIf(t.Context(), r.Folder, []string{"network.bandwidth=10Gbps"}, config.Places{}, 0)
 	if err != nil || w.Was.Updates != r.Steps || r.Steps >= 40 {
 		t.Errorf("%+v, %v: %d steps were made", w, err, r.Steps)
 	}

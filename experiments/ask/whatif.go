@@ -58,14 +58,8 @@ const mostReplayed = 200
 // updates as the run made. Frames carry nothing where their sizes are known
 // without (key weightless), whatever the model, or noted by the run; what the run
 // learned is not asked. The data set is opened only where gradients must be
-// computed.
-func AnswerWhatIf(ctx context.Context, folder string, changes []string, at config.Places) (*WhatIf, error) {
-	return AnswerWhatIfWithin(ctx, folder, changes, at, 0)
-}
-
-// AnswerWhatIfWithin is AnswerWhatIf with an interval beside each time (see Propagate),
-// of so many draws; 0: without intervals.
-func AnswerWhatIfWithin(ctx context.Context, folder string, changes []string, at config.Places, draws int) (*WhatIf, error) {
+// computed. Beside each time stands an interval (see Propagate), of so many draws; 0: none.
+func AnswerWhatIf(ctx context.Context, folder string, changes []string, at config.Places, draws int) (*WhatIf, error) {
 	if err := changeable(changes); err != nil {
 		return nil, &config.Error{Err: err}
 	}

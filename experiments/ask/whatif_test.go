@@ -36,7 +36,7 @@ func TestWhatIf(t *testing.T) {
 					t.Fatal(err)
 				}
 			}
-			w, err := AnswerWhatIf(context.Background(), r.Folder, []string{"network.bandwidth=10Mbps,1Gbps"}, config.Places{})
+			w, err := AnswerWhatIf(context.Background(), r.Folder, []string{"network.bandwidth=10Mbps,1Gbps"}, config.Places{}, 0)
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -65,7 +65,7 @@ func TestWhatIf(t *testing.T) {
 				t.Errorf("%v\n%s", err, b.String())
 			}
 			var bad *config.Error
-			if _, err := AnswerWhatIf(context.Background(), r.Folder, []string{"data=mnist"}, config.Places{}); !errors.As(err, &bad) {
+			if _, err := AnswerWhatIf(context.Background(), r.Folder, []string{"data=mnist"}, config.Places{}, 0); !errors.As(err, &bad) {
 				t.Errorf("other data: %v", err)
 			}
 		})
@@ -81,7 +81,7 @@ func TestWhatIfOfAStoppedRun(t *testing.T) {
 	if !errors.Is(err, experiments.ErrStopped) || r.Steps >= 300 {
 		t.Fatalf("%v, %+v", err, r)
 	}
-	w, err := AnswerWhatIf(context.Background(), r.Folder, []string{"network.bandwidth=10Mbps"}, config.Places{})
+	w, err := AnswerWhatIf(context.Background(), r.Folder, []string{"network.bandwidth=10Mbps"}, config.Places{}, 0)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -102,7 +102,7 @@ func TestWhatIfOfRunsThatChange(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			r := mustExecute(t, append(keys, "model=logistic", "batch=8", "steps=400", "eval_every=0")...)
-			w, err := AnswerWhatIf(context.Background(), r.Folder, []string{"network.bandwidth=100Mbps"}, config.Places{})
+			w, err := AnswerWhatIf(context.Background(), r.Folder, []string{"network.bandwidth=100Mbps"}, config.Places{}, 0)
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -124,7 +124,7 @@ func TestWhatIfRefuses(t *testing.T) {
 		"eval_every=5": "no record", "target=0.9": "no record", "Observe=trace": "no record", "weightless=true": "sizes of frames", "data=mnist": "other data",
 	} {
 		var bad *config.Error
-		_, err := AnswerWhatIf(context.Background(), t.TempDir(), []string{change}, config.Places{})
+		_, err := AnswerWhatIf(context.Background(), t.TempDir(), []string{change}, config.Places{}, 0)
 		key, _, _ := strings.Cut(strings.ToLower(change), "=")
 		if !errors.As(err, &bad) || !strings.Contains(err.Error(), want) || !strings.Contains(err.Error(), `"`+key+`"`) || !strings.Contains(err.Error(), "network.*") {
 			t.Errorf("%s: %v, want %q", change, err, want)
@@ -150,7 +150,7 @@ func TestWhatIfWithoutData(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			r := mustExecute(t, "codec="+c.codec, "device.codec=free")
 			away(t, r.Folder)
-			w, err := AnswerWhatIf(context.Background(), r.Folder, []string{c.change}, config.Places{Dir: t.TempDir(), Cache: t.TempDir()})
+			w, err := AnswerWhatIf(context.Background(), r.Folder, []string{c.change}, config.Places{Dir: t.TempDir(), Cache: t.TempDir()}, 0)
 			if c.want != "" {
 				if err == nil || !strings.Contains(err.Error(), c.want) {
 					t.Fatalf("%v, want %q", err, c.want)

@@ -47,7 +47,7 @@ and only then the data set is needed.
 			if err != nil {
 				return err
 			}
-			w, err := ask.AnswerWhatIfWithin(cmd.Context(), r.Folder, args[1:], e.places(), draws)
+			w, err := ask.AnswerWhatIf(cmd.Context(), r.Folder, args[1:], e.places(), draws)
 			if err != nil {
 				return err
 			}

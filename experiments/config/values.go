@@ -3,7 +3,6 @@ package config
 import (
 	"errors"
 	"fmt"
-	"maps"
 	"math"
 	"slices"
 	"strconv"
@@ -47,9 +46,6 @@ func Values(text string) ([]string, error) {
 	}
 	return out, nil
 }
-
-// Makers lists the names that stand for several values.
-func Makers() []string { return slices.Sorted(maps.Keys(makers)) }
 
 // maxValues bounds what an axis multiplies to, maxNested how deep makers stand in
 // each other.

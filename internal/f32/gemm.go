@@ -55,39 +55,6 @@ func (p *product) do(threads int) {
 	}
 }
 
-// GemmBatch is count products of one shape, of which product i has
-//
-//	a[i*nextA:], b[i*nextB:] and c[i*nextC:]
-//
-// for its matrices, with the bits of Gemm. nextA or nextB may be 0: then all
-// share that operand. It panics where Gemm would, if a step is negative, and if
-// results overlap.
-func GemmBatch(count int, ta, tb bool, m, n, k int, alpha float32, a []float32, lda, nextA int, b []float32, ldb, nextB int, beta float32, c []float32, ldc, nextC int) {
-	if count < 0 || nextA < 0 || nextB < 0 || nextC < 0 {
-		panic(fmt.Sprintf("f32: GemmBatch: negative count %d or step %d, %d, %d", count, nextA, nextB, nextC))
-	}
-	if count == 0 {
-		return
-	}
-	// The last product reaches furthest.
-	last := count - 1
-	p := product{plain, ta, tb, m, n, k, alpha, from(a, last*nextA), lda, from(b, last*nextB), ldb, beta, from(c, last*nextC), ldc, false, false, false}
-	if !p.check() {
-		return
-	}
-	if last > 0 && nextC < (m-1)*ldc+n {
-		panic(fmt.Sprintf("f32: GemmBatch: results overlap: %d×%d with stride %d, the next one %d on", m, n, ldc, nextC))
-	}
-	p.a, p.b, p.c = a, b, c
-	if p.choose(); p.flip {
-		nextA, nextB = nextB, nextA
-	}
-	batch(&p, count, nextA, nextB, nextC)
-}
-
-// from is x[i:], empty if there is no such element.
-func from(x []float32, i int) []float32 { return x[min(i, len(x)):] }
-
 // product is one call of Gemm. With flip set, C is stored transposed. With pairs set,
 // an element of A and B is two bfloat16, and k counts these; with flush set, denormals
 // count as 0: see GemmRounded.

@@ -304,39 +304,6 @@ func TestGemmBitsDoNotDependOnNeighbours(t *testing.T) {
 	})
 }
 
-// A batch is its products, on any number of threads, also when they share an
-// operand.
-func TestGemmBatch(t *testing.T) {
-	defer SetThreads(0)
-	eachKernel(t, func(t *testing.T) {
-		r := newRand(11)
-		eachTranspose(func(ta, tb bool) {
-			for i, s := range [][4]int{{0, 3, 4, 5}, {1, 9, 20, 30}, {7, 12, 3, 40}, {50, 16, 33, 64}, {3, 130, 130, 130}, {6, 0, 4, 4}, {3, 4, 4, 0}} {
-				count, ab := s[0], coefficients[i]
-				g := newCase(r, ta, tb, s[1], s[2], s[3], ab[0], ab[1])
-				sizeA, sizeB, nextC := len(g.a), len(g.b), g.m*g.ldc+2
-				nextA, nextB := sizeA+1, sizeB+3
-				if i%2 == 1 {
-					nextA = 0
-				}
-				a, b, c := randVec(r, count*nextA+sizeA), randVec(r, count*nextB+sizeB), randVec(r, count*nextC)
-				want := slices.Clone(c)
-				for x := range count {
-					Gemm(ta, tb, g.m, g.n, g.k, g.alpha, a[x*nextA:], g.lda, b[x*nextB:], g.ldb, g.beta, want[x*nextC:], g.ldc)
-				}
-				for _, threads := range []int{1, 3} {
-					SetThreads(threads)
-					got := slices.Clone(c)
-					GemmBatch(count, ta, tb, g.m, g.n, g.k, g.alpha, a, g.lda, nextA, b, g.ldb, nextB, g.beta, got, g.ldc, nextC)
-					if !sameBits(got, want) {
-						t.Fatalf("%d × %v, %d threads: not the products", count, g, threads)
-					}
-				}
-			}
-		})
-	})
-}
-
 func TestGemmConcurrentCallers(t *testing.T) {
 	defer SetThreads(0)
 	SetThreads(3)
@@ -374,15 +341,6 @@ func TestGemmDoesNotAllocate(t *testing.T) {
 			if n := testing.AllocsPerRun(50, f); n != 0 {
 				t.Errorf("%d threads, %v: %v allocations", threads, s, n)
 			}
-			f = func() {
-				GemmBatch(3, g.ta, g.tb, g.m/3, g.n, g.k, g.alpha, g.a, g.lda, g.m/3*g.lda, g.b, g.ldb, 0, g.beta, g.c, g.ldc, g.m/3*g.ldc)
-			}
-			for range 20 {
-				f()
-			}
-			if n := testing.AllocsPerRun(50, f); n != 0 {
-				t.Errorf("%d threads, %v in a batch: %v allocations", threads, s, n)
-			}
 		}
 	}
 }
@@ -396,11 +354,6 @@ func TestGemmPanicsOnBadArguments(t *testing.T) {
 		func() { Gemm(false, false, 2, 2, 2, 1, x[:3], 2, x, 2, 0, x, 2) },
 		func() { Gemm(false, true, 2, 3, 2, 1, x, 2, x[:5], 2, 0, x, 3) },
 		func() { Gemm(false, false, 4, 4, 2, 1, x, 2, x, 4, 0, x, 4) },
-		func() { GemmBatch(-1, false, false, 2, 2, 2, 1, x, 2, 0, x, 2, 0, 0, x, 2, 4) },
-		func() { GemmBatch(2, false, false, 2, 2, 2, 1, x, 2, -4, x, 2, 0, 0, x, 2, 4) },
-		func() { GemmBatch(2, false, false, 2, 2, 2, 1, x, 2, 0, x, 2, 0, 0, x, 2, 3) },
-		func() { GemmBatch(4, false, false, 2, 2, 2, 1, x, 2, 0, x, 2, 0, 0, x, 2, 4) },
-		func() { GemmBatch(2, false, false, 2, 2, 2, 1, x, 2, 9, x, 2, 0, 0, x, 2, 4) },
 	} {
 		func() {
 			defer func() {
@@ -438,24 +391,6 @@ func BenchmarkGemm(b *testing.B) {
 					call()
 				}
 				reportRate(b, l.flop())
-			})
-		}
-	}
-}
-
-// BenchmarkGemmBatch is GFLOP/s of batches of small squares.
-func BenchmarkGemmBatch(b *testing.B) {
-	defer SetThreads(0)
-	for _, s := range []struct{ count, side int }{{4096, 8}, {1024, 16}, {256, 32}, {64, 64}} {
-		r, n, next := newRand(1), s.side, s.side*s.side
-		x, y, z := randVec(r, s.count*next), randVec(r, s.count*next), make([]float32, s.count*next)
-		for _, threads := range []int{1, 2} {
-			b.Run(fmt.Sprintf("%dxsq%d/%d", s.count, n, threads), func(b *testing.B) {
-				SetThreads(threads)
-				for b.Loop() {
-					GemmBatch(s.count, false, false, n, n, n, 1, x, n, next, y, n, next, 0, z, n, next)
-				}
-				reportRate(b, 2*float64(s.count*next*n))
 			})
 		}
 	}

@@ -3,8 +3,8 @@ package f32
 import "github.com/gradlab/gradlab/internal/par"
 
 // Threads: a large product is cut into a grid of parts of C; one with a small
-// C and a long k into blocks of k, whose sums are added up in order; a batch
-// into its products. Whoever is free takes the next piece.
+// C and a long k into blocks of k, whose sums are added up in order. Whoever is free
+// takes the next piece.
 
 // SetThreads is par.SetThreads.
 func SetThreads(n int) { par.SetThreads(n) }
@@ -24,11 +24,8 @@ type job struct {
 	blocks int       // of k
 	pieces int       // that share them
 
-	count               int // products in a batch
-	nextA, nextB, nextC int
-
 	// The methods as values, which are not to be allocated at every call.
-	doPart, doSums, doItems func(piece, slot int)
+	doPart, doSums func(piece, slot int)
 }
 
 var (
@@ -40,7 +37,7 @@ func getJob(p *product) *job {
 	j := jobs.get()
 	if j == nil {
 		j = new(job)
-		j.doPart, j.doSums, j.doItems = j.part, j.sumBlocks, j.items
+		j.doPart, j.doSums = j.part, j.sumBlocks
 	}
 	j.product = *p
 	return j
@@ -163,44 +160,6 @@ func (j *job) addUp() {
 	}
 	if j.flip {
 		Transpose(j.c, j.ldc, c, n, m, n)
-	}
-	putSpace(w)
-}
-
-// batch computes count products, of which p is the first.
-func batch(p *product, count, nextA, nextB, nextC int) {
-	j := getJob(p)
-	j.count, j.nextA, j.nextB, j.nextC = count, nextA, nextB, nextC
-	threads := par.Threads()
-	switch {
-	case p.work() >= minParallel && count < piecesEach*threads:
-		for i := range count { // each of them on all threads
-			q := j.item(i)
-			parallel(&q, threads)
-		}
-	case threads > 1 && count*p.work() >= minParallel:
-		j.pieces = min(count, piecesEach*threads)
-		team.Run(j.pieces, threads, j.doItems)
-	default:
-		j.pieces = 1
-		j.items(0, 0)
-	}
-	putJob(j)
-}
-
-// item is product i of a batch.
-func (j *job) item(i int) product {
-	p := j.product
-	p.a, p.b, p.c = from(p.a, i*j.nextA), from(p.b, i*j.nextB), p.c[i*j.nextC:]
-	return p
-}
-
-// items computes a piece of a batch.
-func (j *job) items(t, _ int) {
-	w := getSpace()
-	for i := j.count * t / j.pieces; i < j.count*(t+1)/j.pieces; i++ {
-		p := j.item(i)
-		p.run(w, 0, p.m, 0, p.n)
 	}
 	putSpace(w)
 }
