@@ -71,8 +71,8 @@ func (circle) Mix(rank, size, step int) collective.Mix {
 // dancer is a worker. It keeps nothing that the Peer does not.
 type dancer struct{ *train.Peer }
 
-func (d *dancer) Model() train.Vector { return d.X.Share() }
-func (d *dancer) Keep(*checkpoint.Keeper)  {}
+func (d *dancer) Model() train.Vector     { return d.X.Share() }
+func (d *dancer) Keep(*checkpoint.Keeper) {}
 
 // Move implements train.Mover.
 func (d *dancer) Move(ctx context.Context) error {

@@ -302,8 +302,8 @@ func TestLiars(t *testing.T) {
 // sink hears how a run goes.
 type sink struct{}
 
-func (sink) Progress(record.Progress)            {}
-func (sink) Eval(record.Eval)                    {}
+func (sink) Progress(record.Progress)                {}
+func (sink) Eval(record.Eval)                        {}
 func (sink) Checkpoint(int, *checkpoint.State) error { return nil }
 
 // What is taken learns, and does not diverge.
