@@ -15,7 +15,7 @@ import (
 
 	"github.com/gradlab/gradlab/internal/regular"
 	"github.com/gradlab/gradlab/sgd"
-	"github.com/gradlab/gradlab/sgd/train"
+	"github.com/gradlab/gradlab/sgd/train/checkpoint"
 )
 
 // The folder checkpoint of a run holds two generations:
@@ -129,7 +129,7 @@ func withOlder(dir string, err error) error {
 
 // saveCheckpoint writes a state and then the manifest that points to it, keeps the
 // checkpoint before and removes the one before that.
-func (f *folder) saveCheckpoint(version int, hash string, s *train.State, l sgd.Layout, c counters) error {
+func (f *folder) saveCheckpoint(version int, hash string, s *checkpoint.State, l sgd.Layout, c counters) error {
 	dir, disk := f.file("checkpoint"), f.disk()
 	perm := private
 	if info, err := os.Stat(f.path); err == nil {
@@ -185,13 +185,13 @@ func (f *folder) saveCheckpoint(version int, hash string, s *train.State, l sgd.
 
 // loadCheckpoint reads the checkpoint that counts, or with older, where that one is
 // damaged, the one before; nil, nil if there is none. Damage is found, not loaded.
-func (f *folder) loadCheckpoint(hash string, l sgd.Layout, older bool) (*train.State, *manifest, error) {
+func (f *folder) loadCheckpoint(hash string, l sgd.Layout, older bool) (*checkpoint.State, *manifest, error) {
 	dir := f.file("checkpoint")
 	m, err := countingManifest(dir)
 	if m == nil && err == nil {
 		return nil, nil, nil
 	}
-	var s *train.State
+	var s *checkpoint.State
 	if err == nil {
 		s, err = f.loadState(m, hash, l)
 		err = withOlder(dir, err)
@@ -211,7 +211,7 @@ func (f *folder) loadCheckpoint(hash string, l sgd.Layout, older bool) (*train.S
 }
 
 // loadState reads the state that a manifest points to, if the record up to it is whole.
-func (f *folder) loadState(m *manifest, hash string, l sgd.Layout) (*train.State, error) {
+func (f *folder) loadState(m *manifest, hash string, l sgd.Layout) (*checkpoint.State, error) {
 	if err := m.differs(f); err != nil {
 		return nil, err
 	}
@@ -236,7 +236,7 @@ func (f *folder) loadState(m *manifest, hash string, l sgd.Layout) (*train.State
 	if len(b) != m.Bytes || hex.EncodeToString(sum[:]) != m.SHA256 {
 		return nil, &damageError{path: path, cause: fmt.Sprintf("%d bytes with SHA-256 %x, the manifest says %d with %s", len(b), sum, m.Bytes, m.SHA256)}
 	}
-	s, err := train.DecodeState(b, l)
+	s, err := checkpoint.Decode(b, l)
 	if err != nil {
 		return nil, fmt.Errorf("%s: %w", path, err)
 	}

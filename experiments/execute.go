@@ -18,6 +18,7 @@ import (
 	"github.com/gradlab/gradlab/sgd"
 	"github.com/gradlab/gradlab/sgd/external"
 	"github.com/gradlab/gradlab/sgd/train"
+	"github.com/gradlab/gradlab/sgd/train/checkpoint"
 	"github.com/gradlab/gradlab/sgd/train/record"
 )
 
@@ -74,8 +75,8 @@ type execution struct {
 	prices *config.CodecPrices
 	src    *source // that it is priced from; nil: it is trained
 
-	state *train.State // that it goes on from; nil: it begins at step 0
-	m     *manifest    // of state
+	state *checkpoint.State // that it goes on from; nil: it begins at step 0
+	m     *manifest         // of state
 
 	rec *recorder
 	obs *train.Observer

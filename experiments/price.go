@@ -12,6 +12,7 @@ import (
 	"github.com/gradlab/gradlab/internal/regular"
 	"github.com/gradlab/gradlab/sgd"
 	"github.com/gradlab/gradlab/sgd/train"
+	"github.com/gradlab/gradlab/sgd/train/checkpoint"
 	"github.com/gradlab/gradlab/sgd/train/record"
 )
 
@@ -247,7 +248,7 @@ func (l learned) Eval(e record.Eval) {
 }
 
 // Checkpoint implements train.Sink: there is nothing to keep.
-func (l learned) Checkpoint(int, *train.State) error { return nil }
+func (l learned) Checkpoint(int, *checkpoint.State) error { return nil }
 
 // Order implements train.OrderSink.
 func (l learned) Order(lines []byte) error { return l.to.Order(lines) }
@@ -273,7 +274,7 @@ func (s *source) complete(obs *train.Observer) error {
 	if s.err != nil {
 		return s.err
 	}
-	st, err := train.DecodeState(s.params, obs.Job.Model.Layout())
+	st, err := checkpoint.Decode(s.params, obs.Job.Model.Layout())
 	if err != nil {
 		return fmt.Errorf("%s: %w", s.folder, err)
 	}

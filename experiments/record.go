@@ -15,7 +15,7 @@ import (
 	"github.com/gradlab/gradlab/comm"
 	"github.com/gradlab/gradlab/experiments/config"
 	"github.com/gradlab/gradlab/internal/regular"
-	"github.com/gradlab/gradlab/sgd/train"
+	"github.com/gradlab/gradlab/sgd/train/checkpoint"
 )
 
 // A run's folder:
@@ -86,7 +86,7 @@ type linkCounters struct {
 
 // linksAt is what links had carried at a checkpoint. What was handed to them by then
 // counts, even if it was still queued.
-func linksAt(s *train.State) (c linkCounters) {
+func linksAt(s *checkpoint.State) (c linkCounters) {
 	at := func(name string) uint64 { return uint64(s.Ints[name]) }
 	c.Shared, c.Report = at("shared"), at("report")
 	c.Wire = max(at("wire")+c.Shared, at("body"))

@@ -17,7 +17,7 @@ import (
 	"github.com/gradlab/gradlab/internal/patience"
 
 	"github.com/gradlab/gradlab/sgd"
-	"github.com/gradlab/gradlab/sgd/train"
+	"github.com/gradlab/gradlab/sgd/train/checkpoint"
 	"github.com/gradlab/gradlab/sgd/train/record"
 )
 
@@ -41,8 +41,8 @@ func smallLayout() sgd.Layout {
 }
 
 // numbered is a state in which every part says which one it is.
-func numbered(n int) *train.State {
-	s := &train.State{Vectors: map[string][]float32{"param": make([]float32, smallLayout().Size())},
+func numbered(n int) *checkpoint.State {
+	s := &checkpoint.State{Vectors: map[string][]float32{"param": make([]float32, smallLayout().Size())},
 		Bytes: map[string][]byte{"core/0": bytes.Repeat([]byte{byte(n)}, 100)}, Ints: map[string]int64{"version": int64(n)}}
 	for i := range s.Vectors["param"] {
 		s.Vectors["param"][i] = float32(n)
@@ -53,7 +53,7 @@ func numbered(n int) *train.State {
 func saveForEver(f *folder) {
 	for n := 1; ; n++ {
 		// Every version is saved twice, with other counters and another state.
-		for _, s := range []*train.State{numbered(n), numbered(n)} {
+		for _, s := range []*checkpoint.State{numbered(n), numbered(n)} {
 			s.Ints["nanoseconds"] = rand.Int64()
 			if err := f.saveCheckpoint(n, "hash", s, smallLayout(), counters{Up: uint64(n)}); err != nil {
 				fmt.Println(err)

@@ -12,6 +12,7 @@ import (
 	"github.com/gradlab/gradlab/experiments/config"
 	"github.com/gradlab/gradlab/experiments/progress"
 	"github.com/gradlab/gradlab/sgd/train"
+	"github.com/gradlab/gradlab/sgd/train/checkpoint"
 	"github.com/gradlab/gradlab/sgd/train/record"
 )
 
@@ -109,7 +110,7 @@ func (r *recorder) clock(s float64) float64 {
 	return s + r.f.base.Now
 }
 
-func (r *recorder) Checkpoint(version int, s *train.State) error {
+func (r *recorder) Checkpoint(version int, s *checkpoint.State) error {
 	if r.err != nil { // a run must not go on behind a gap
 		return r.err
 	}
@@ -140,7 +141,7 @@ func (r *recorder) Checkpoint(version int, s *train.State) error {
 }
 
 // write writes a checkpoint.
-func (r *recorder) write(version int, s *train.State, c counters) error {
+func (r *recorder) write(version int, s *checkpoint.State, c counters) error {
 	began := time.Now()
 	err := r.f.saveCheckpoint(version, r.hash, s, r.job.Model.Layout(), c)
 	r.inTime.written(time.Since(began))

@@ -18,6 +18,7 @@ import (
 	"github.com/gradlab/gradlab/internal/regular"
 	"github.com/gradlab/gradlab/sgd/data"
 	"github.com/gradlab/gradlab/sgd/train"
+	"github.com/gradlab/gradlab/sgd/train/checkpoint"
 	"github.com/gradlab/gradlab/sgd/train/record"
 )
 
@@ -166,7 +167,7 @@ func (f *folder) finish(r *Result, obs *train.Observer, job *train.Job) error {
 		}
 		return writeJSON(f.file("result.json"), r)
 	}
-	s := train.State{Vectors: map[string][]float32{"param": obs.Params}, Ints: map[string]int64{"version": int64(r.Steps)}}
+	s := checkpoint.State{Vectors: map[string][]float32{"param": obs.Params}, Ints: map[string]int64{"version": int64(r.Steps)}}
 	b, err := s.Encode(nil, job.Model.Layout())
 	if err != nil {
 		return err

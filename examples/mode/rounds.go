@@ -8,6 +8,7 @@ import (
 
 	"github.com/gradlab/gradlab/comm/collective"
 	"github.com/gradlab/gradlab/sgd/train"
+	"github.com/gradlab/gradlab/sgd/train/checkpoint"
 )
 
 // Rounds is gossip in a round: in step k every worker makes its own step and then
@@ -70,8 +71,8 @@ func (circle) Mix(rank, size, step int) collective.Mix {
 // dancer is a worker. It keeps nothing that the Peer does not.
 type dancer struct{ *train.Peer }
 
-func (d *dancer) Model() train.Vector { return d.X.Share() }
-func (d *dancer) Keep(*train.Keeper)  {}
+func (d *dancer) Model() train.Vector     { return d.X.Share() }
+func (d *dancer) Keep(*checkpoint.Keeper) {}
 
 // Move implements train.Mover.
 func (d *dancer) Move(ctx context.Context) error {

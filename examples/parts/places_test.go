@@ -15,6 +15,7 @@ import (
 	"github.com/gradlab/gradlab/experiments/config"
 	"github.com/gradlab/gradlab/sgd"
 	"github.com/gradlab/gradlab/sgd/train"
+	"github.com/gradlab/gradlab/sgd/train/checkpoint"
 	"github.com/gradlab/gradlab/sgd/train/record"
 	"github.com/gradlab/gradlab/staleness"
 )
@@ -301,9 +302,9 @@ func TestLiars(t *testing.T) {
 // sink hears how a run goes.
 type sink struct{}
 
-func (sink) Progress(record.Progress)            {}
-func (sink) Eval(record.Eval)                    {}
-func (sink) Checkpoint(int, *train.State) error { return nil }
+func (sink) Progress(record.Progress)                {}
+func (sink) Eval(record.Eval)                        {}
+func (sink) Checkpoint(int, *checkpoint.State) error { return nil }
 
 // What is taken learns, and does not diverge.
 func TestWhatIsTakenLearns(t *testing.T) {

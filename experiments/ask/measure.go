@@ -9,6 +9,7 @@ import (
 	"github.com/gradlab/gradlab/experiments"
 	"github.com/gradlab/gradlab/experiments/config"
 	"github.com/gradlab/gradlab/sgd/train"
+	"github.com/gradlab/gradlab/sgd/train/checkpoint"
 	"github.com/gradlab/gradlab/sgd/train/record"
 )
 
@@ -90,5 +91,5 @@ func (e *instants) Progress(p record.Progress) {
 		e.steps(p.Step, e.total)
 	}
 }
-func (e *instants) Eval(record.Eval)                   {}
-func (e *instants) Checkpoint(int, *train.State) error { return nil }
+func (e *instants) Eval(record.Eval)                        {}
+func (e *instants) Checkpoint(int, *checkpoint.State) error { return nil }

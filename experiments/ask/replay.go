@@ -12,6 +12,7 @@ import (
 	"github.com/gradlab/gradlab/experiments/config"
 	"github.com/gradlab/gradlab/internal/regular"
 	"github.com/gradlab/gradlab/sgd/train"
+	"github.com/gradlab/gradlab/sgd/train/checkpoint"
 	"github.com/gradlab/gradlab/sgd/train/record"
 )
 
@@ -96,6 +97,6 @@ func onlyZeroed(r *experiments.Result) bool { return len(r.Lost) == 1 && r.Ledge
 // deaf is a sink that wants to hear nothing.
 type deaf struct{}
 
-func (deaf) Progress(record.Progress)           {}
-func (deaf) Eval(record.Eval)                   {}
-func (deaf) Checkpoint(int, *train.State) error { return nil }
+func (deaf) Progress(record.Progress)                {}
+func (deaf) Eval(record.Eval)                        {}
+func (deaf) Checkpoint(int, *checkpoint.State) error { return nil }

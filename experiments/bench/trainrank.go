@@ -11,6 +11,7 @@ import (
 	"github.com/gradlab/gradlab/sgd"
 	"github.com/gradlab/gradlab/sgd/nn"
 	"github.com/gradlab/gradlab/sgd/train"
+	"github.com/gradlab/gradlab/sgd/train/checkpoint"
 	"github.com/gradlab/gradlab/sgd/train/record"
 	"github.com/gradlab/gradlab/staleness"
 )
@@ -122,8 +123,8 @@ func (p *pace) Progress(at record.Progress) {
 }
 
 // Eval and Checkpoint implement train.Sink.
-func (*pace) Eval(record.Eval)                   {}
-func (*pace) Checkpoint(int, *train.State) error { return nil }
+func (*pace) Eval(record.Eval)                        {}
+func (*pace) Checkpoint(int, *checkpoint.State) error { return nil }
 
 // seconds is the time of a step.
 func (p *pace) seconds() float64 {

@@ -9,6 +9,7 @@ import (
 
 	"github.com/gradlab/gradlab/internal/patience"
 	"github.com/gradlab/gradlab/sgd/train"
+	"github.com/gradlab/gradlab/sgd/train/checkpoint"
 	"github.com/gradlab/gradlab/sgd/train/record"
 )
 
@@ -45,9 +46,9 @@ func outcome(t *testing.T, c Config) (string, error) {
 // ends is a sink that notes when updates were made.
 type ends struct{ at []float64 }
 
-func (e *ends) Progress(p record.Progress)         { e.at = append(e.at, p.Seconds) }
-func (e *ends) Eval(record.Eval)                   {}
-func (e *ends) Checkpoint(int, *train.State) error { return nil }
+func (e *ends) Progress(p record.Progress)              { e.at = append(e.at, p.Seconds) }
+func (e *ends) Eval(record.Eval)                        {}
+func (e *ends) Checkpoint(int, *checkpoint.State) error { return nil }
 
 var idleShelf = &Shelf{}
 

@@ -24,6 +24,7 @@ import (
 	"github.com/gradlab/gradlab/experiments"
 	"github.com/gradlab/gradlab/experiments/config"
 	"github.com/gradlab/gradlab/sgd/train"
+	"github.com/gradlab/gradlab/sgd/train/checkpoint"
 	"github.com/gradlab/gradlab/sgd/train/record"
 )
 
@@ -229,7 +230,7 @@ func (s *Soak) run(ctx context.Context, c config.Config, job *train.Job) (*run, 
 
 // lastCheckpoint is all that is kept of a run that goes on.
 type lastCheckpoint struct {
-	state        *train.State
+	state        *checkpoint.State
 	obs          *train.Observer // of the run up to now
 	before, dead []string        // who had died when that began, and at the checkpoint
 }
@@ -238,7 +239,7 @@ func (*lastCheckpoint) Progress(record.Progress) {}
 func (*lastCheckpoint) Eval(record.Eval)         {}
 
 // Checkpoint implements train.Sink.
-func (l *lastCheckpoint) Checkpoint(_ int, s *train.State) error {
+func (l *lastCheckpoint) Checkpoint(_ int, s *checkpoint.State) error {
 	l.state, l.dead = s, slices.Concat(l.before, l.obs.Dead)
 	return nil
 }

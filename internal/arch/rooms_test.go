@@ -12,7 +12,7 @@ import (
 // rooms are the packages of the engine, lowest first. A room imports rooms of lower levels
 // alone, none of its own.
 var rooms = [][]string{
-	{"sgd/train/message", "sgd/train/record", "sgd/train/timing"},
+	{"sgd/train/checkpoint", "sgd/train/message", "sgd/train/record", "sgd/train/timing"},
 	{"sgd/train"},
 	{"sgd/train/gossip", "sgd/train/replicas", "sgd/train/sandblaster"},
 	{"sgd/train/traintest", "sgd/train/timing/timingtest"},

@@ -6,6 +6,7 @@ import (
 	"github.com/gradlab/gradlab/internal/f32"
 	"github.com/gradlab/gradlab/internal/par"
 	"github.com/gradlab/gradlab/sgd"
+	"github.com/gradlab/gradlab/sgd/train/checkpoint"
 )
 
 // stretchLen is how many values a goroutine takes at a time: what an update
@@ -136,7 +137,7 @@ func (s *scan) allFinite(x []float32, threads int) bool {
 }
 
 // keep keeps the optimizer's state under prefix.
-func (s *stepper) keep(k *Keeper, prefix string) {
+func (s *stepper) keep(k *checkpoint.Keeper, prefix string) {
 	for _, sl := range s.slots() {
 		k.Vector(prefix+sl.Name, sl.V)
 	}

@@ -11,6 +11,7 @@ import (
 	"github.com/gradlab/gradlab/compress"
 	"github.com/gradlab/gradlab/internal/f32"
 	"github.com/gradlab/gradlab/sgd"
+	"github.com/gradlab/gradlab/sgd/train/checkpoint"
 	"github.com/gradlab/gradlab/staleness"
 )
 
@@ -230,33 +231,33 @@ func (c *sentCopies) forget(held func(version uint64) bool) {
 
 // keep keeps the amender's state, and at a server what held pushes were computed
 // on.
-func (a *amending) keep(k *Keeper, prefix string) {
+func (a *amending) keep(k *checkpoint.Keeper, prefix string) {
 	if a == nil {
 		return
 	}
 	missing := fmt.Sprintf("corrector %s kept other state when it was written, from which this one cannot go on; run from the beginning, or go on with the program that wrote it", a.name)
 	for name, v := range a.amender.State() {
-		k.values(prefix+name, v, missing)
+		k.Values(prefix+name, v, missing)
 	}
 }
 
 // keep keeps what held pushes were computed on; held says whether one is held that
 // was computed on a version.
-func (c *sentCopies) keep(k *Keeper, prefix string, size int, held func(version uint64) bool) {
+func (c *sentCopies) keep(k *checkpoint.Keeper, prefix string, size int, held func(version uint64) bool) {
 	switch {
 	case c == nil:
 	case k.Loads():
-		k.Fail(c.load(k.st, prefix, size))
+		k.Fail(c.load(k.Of, prefix, size))
 	default:
 		for version, v := range c.at {
 			if held(version) {
-				k.values(fmt.Sprint(prefix, version), v.f, "")
+				k.Values(fmt.Sprint(prefix, version), v.f, "")
 			}
 		}
 	}
 }
 
-func (c *sentCopies) load(st *State, prefix string, size int) error {
+func (c *sentCopies) load(st *checkpoint.State, prefix string, size int) error {
 	for version, v := range c.at {
 		v.Release()
 		delete(c.at, version)

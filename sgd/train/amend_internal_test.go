@@ -7,6 +7,7 @@ import (
 
 	"github.com/gradlab/gradlab/compress"
 	"github.com/gradlab/gradlab/sgd"
+	"github.com/gradlab/gradlab/sgd/train/checkpoint"
 	"github.com/gradlab/gradlab/staleness"
 )
 
@@ -60,20 +61,20 @@ func TestOtherAmenderStateIsRefused(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	old := newState()
+	old := checkpoint.New()
 	for name, n := range map[string]int{"last": 2, "step": 2, "count": 2} {
 		old.Bytes["amend/0/"+name] = make([]byte, 4*n)
 	}
-	load := func(st *State) error {
-		k := loading(st)
+	load := func(st *checkpoint.State) error {
+		k := checkpoint.Loading(st)
 		a.keep(k, "amend/0/")
 		return k.Err()
 	}
 	if err := load(old); err == nil || !strings.Contains(err.Error(), "corrector gap_aware kept other state") {
 		t.Errorf("got %v", err)
 	}
-	now := newState()
-	a.keep(saving(now), "amend/0/")
+	now := checkpoint.New()
+	a.keep(checkpoint.Saving(now), "amend/0/")
 	if err := load(now); err != nil {
 		t.Error(err)
 	}

@@ -12,6 +12,7 @@ import (
 	"github.com/gradlab/gradlab/compress"
 	"github.com/gradlab/gradlab/internal/f32"
 	"github.com/gradlab/gradlab/sgd"
+	"github.com/gradlab/gradlab/sgd/train/checkpoint"
 )
 
 // piece is a block: one tensor, or the part of it that lies in one shard.
@@ -450,7 +451,7 @@ func byRole(l sgd.Layout) (trainable, buffers []sgd.Range) {
 }
 
 // keep keeps the codecs' state under prefix.
-func (p *packer) keep(k *Keeper, prefix string) {
+func (p *packer) keep(k *checkpoint.Keeper, prefix string) {
 	for i, c := range p.codecs {
 		k.State(prefix+p.shard.pieces[i].block.Name, c)
 	}
@@ -466,7 +467,7 @@ func (p *packer) residual() (square float64) {
 }
 
 // keepReceivers keeps what the receiving ends hold under prefix; nil has none.
-func (p *packer) keepReceivers(k *Keeper, prefix string) {
+func (p *packer) keepReceivers(k *checkpoint.Keeper, prefix string) {
 	if p == nil {
 		return
 	}

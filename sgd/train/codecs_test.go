@@ -11,6 +11,7 @@ import (
 	"github.com/gradlab/gradlab/internal/patience"
 	"github.com/gradlab/gradlab/lrschedule"
 	"github.com/gradlab/gradlab/sgd/train"
+	"github.com/gradlab/gradlab/sgd/train/checkpoint"
 )
 
 // exchanges are codecs with rounds of their own, which ask the engine for every
@@ -81,7 +82,7 @@ func TestExchanges(t *testing.T) {
 					if err != nil {
 						t.Fatal(err)
 					}
-					if st, err = train.DecodeState(b, vir.Job.Model.Layout()); err != nil {
+					if st, err = checkpoint.Decode(b, vir.Job.Model.Layout()); err != nil {
 						t.Fatal(err)
 					}
 					again, _ := runOn(t, simulated(time.Duration(st.Ints["nanoseconds"])), job(t, opts...), st)

@@ -5,6 +5,7 @@ import (
 	"sync"
 
 	"github.com/gradlab/gradlab/sgd"
+	"github.com/gradlab/gradlab/sgd/train/checkpoint"
 )
 
 // common is what ranks without servers each have a copy of: the parameters and
@@ -82,9 +83,9 @@ func (c *common) move(n int, by func(params []float32)) {
 		return
 	}
 	if c.before != nil {
-		k := saving(newState())
+		k := checkpoint.Saving(checkpoint.New())
 		c.name(k)
-		c.before.hold(n, 0, k.st)
+		c.before.hold(n, 0, k.Of)
 	}
 	c.params.Own() // a snapshot may share them
 	by(c.params.f)
@@ -93,11 +94,11 @@ func (c *common) move(n int, by func(params []float32)) {
 
 // keep keeps it; it is loaded once for all who share it, as it was after version
 // updates.
-func (c *common) keep(k *Keeper, version int) {
+func (c *common) keep(k *checkpoint.Keeper, version int) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	switch {
-	case k.Loads() && k.own:
+	case k.Loads() && k.Own:
 		k.Fail(c.rewind(version))
 		return
 	case k.Loads() && c.version == version:
@@ -112,7 +113,7 @@ func (c *common) keep(k *Keeper, version int) {
 }
 
 // name names what there is to keep.
-func (c *common) name(k *Keeper) {
+func (c *common) name(k *checkpoint.Keeper) {
 	k.Vector(keyParam, c.params.f)
 	c.opt.keep(k, keyOpt)
 }
@@ -126,7 +127,7 @@ func (c *common) rewind(n int) error {
 		return fmt.Errorf("update %d cannot be undone: %d are made", n, c.version)
 	}
 	c.params.Own()
-	k := loading(c.before.st)
+	k := checkpoint.Loading(c.before.st)
 	if c.name(k); k.Err() == nil {
 		c.version = n
 	}

@@ -13,6 +13,7 @@ import (
 	"github.com/gradlab/gradlab/lrschedule"
 	"github.com/gradlab/gradlab/sgd"
 	"github.com/gradlab/gradlab/sgd/train"
+	"github.com/gradlab/gradlab/sgd/train/checkpoint"
 )
 
 // composed is mode server, made of what package train exports, with a rule.
@@ -81,7 +82,7 @@ func TestComposedServers(t *testing.T) {
 			if name != "adam, kept" {
 				opts = append(opts, func(j *train.Job) { j.CheckpointEvery = 6 })
 			}
-			made := func(m train.Mode, from *train.State) (*train.Observer, *sink) {
+			made := func(m train.Mode, from *checkpoint.State) (*train.Observer, *sink) {
 				start := time.Duration(0)
 				if from != nil {
 					start = time.Duration(from.Ints["nanoseconds"])

@@ -5,6 +5,7 @@ import (
 	"slices"
 
 	"github.com/gradlab/gradlab/comm"
+	"github.com/gradlab/gradlab/sgd/train/checkpoint"
 	"github.com/gradlab/gradlab/sgd/train/message"
 	"github.com/gradlab/gradlab/sgd/train/record"
 )
@@ -53,7 +54,7 @@ func newConductor(o *Observer) (c *conductor, err error) {
 	}
 	if o.Start != nil {
 		c.made = int(o.Start.Ints[keyVersion])
-		k := loading(o.Start)
+		k := checkpoint.Loading(o.Start)
 		c.meter.keepMeter(k)
 		err = k.Err()
 	}

@@ -9,6 +9,7 @@ import (
 	"slices"
 
 	"github.com/gradlab/gradlab/comm"
+	"github.com/gradlab/gradlab/sgd/train/checkpoint"
 	"github.com/gradlab/gradlab/sgd/train/message"
 )
 
@@ -33,7 +34,7 @@ type going struct {
 	called bool         // nothing is, and it was told
 }
 
-func newDoor(j *Job, from *State) *door {
+func newDoor(j *Job, from *checkpoint.State) *door {
 	d := &door{plans: map[int]*visit{}, steps: map[int]int{}, lives: map[int]uint32{}, awaits: map[int]int{}}
 	version := 0
 	if from != nil {
@@ -45,7 +46,7 @@ func newDoor(j *Job, from *State) *door {
 			d.plans[w].pass(version)
 		}
 		if from != nil {
-			d.steps[w] = int(from.Ints[Key(keyStep, w)])
+			d.steps[w] = int(from.Ints[checkpoint.Key(checkpoint.KeyStep, w)])
 		}
 	}
 	return d

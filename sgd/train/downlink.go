@@ -6,6 +6,7 @@ import (
 	"github.com/gradlab/gradlab/comm"
 	"github.com/gradlab/gradlab/compress"
 	"github.com/gradlab/gradlab/internal/f32"
+	"github.com/gradlab/gradlab/sgd/train/checkpoint"
 )
 
 // downlink encodes a shard's parameters for the workers. Casts
@@ -148,9 +149,9 @@ func (u *uplink) take(full []float32, k int, f comm.Frame) error {
 }
 
 // keep keeps what the server knows that workers hold.
-func (d *downlink) keep(k *Keeper) {
+func (d *downlink) keep(k *checkpoint.Keeper) {
 	for w, held := range d.held {
-		k.Vector(Key(keyHeld, d.id, w), held)
-		d.packers[w].keep(k, under(keyDown, d.id, w))
+		k.Vector(checkpoint.Key(keyHeld, d.id, w), held)
+		d.packers[w].keep(k, checkpoint.Under(keyDown, d.id, w))
 	}
 }

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"strings"
 
+	"github.com/gradlab/gradlab/sgd/train/checkpoint"
 	"github.com/gradlab/gradlab/staleness"
 )
 
@@ -135,9 +136,9 @@ func (r *Rank) leaving() (err error) {
 }
 
 // keepGone keeps what a worker of an elastic run has missed and lost.
-func (r *Rank) keepGone(k *Keeper) {
-	k.Count(Key(keyMissed, r.rank), &r.stats.missed)
+func (r *Rank) keepGone(k *checkpoint.Keeper) {
+	k.Count(checkpoint.Key(keyMissed, r.rank), &r.stats.missed)
 	if k.Loads() || r.stats.lost > 0 {
-		k.Float(Key(keyLost, r.rank), &r.stats.lost)
+		k.Float(checkpoint.Key(keyLost, r.rank), &r.stats.lost)
 	}
 }

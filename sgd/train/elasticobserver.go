@@ -9,6 +9,7 @@ import (
 	"slices"
 
 	"github.com/gradlab/gradlab/comm"
+	"github.com/gradlab/gradlab/sgd/train/checkpoint"
 	"github.com/gradlab/gradlab/sgd/train/message"
 	"github.com/gradlab/gradlab/sgd/train/record"
 )
@@ -53,9 +54,9 @@ func (o *Observer) absent(rank int) bool {
 }
 
 // keepMembers puts the memberships of an elastic run into its state.
-func (o *Observer) keepMembers(all *State) {
+func (o *Observer) keepMembers(all *checkpoint.State) {
 	if o.Job.Elastic {
-		saving(all).Record(keyMembers, o.Members)
+		checkpoint.Saving(all).Record(keyMembers, o.Members)
 	}
 }
 
@@ -64,7 +65,7 @@ func (o *Observer) loadMembers() error {
 	if !o.Job.Elastic || o.Start == nil {
 		return nil
 	}
-	k := loading(o.Start)
+	k := checkpoint.Loading(o.Start)
 	k.Record(keyMembers, &o.Members)
 	if k.Err() == nil && len(o.members()) == 0 {
 		return fmt.Errorf("the checkpoint does not say who took part: it is of a run with elastic=none")

@@ -9,11 +9,12 @@ import (
 	"testing"
 
 	"github.com/gradlab/gradlab/sgd/train"
+	"github.com/gradlab/gradlab/sgd/train/checkpoint"
 )
 
 // apartIn lists the receiving ends in a checkpoint that are at another estimate than their
 // sender, of a codec whose ends keep the same one, and counts those that are not.
-func apartIn(st *train.State) (list []string, alike int) {
+func apartIn(st *checkpoint.State) (list []string, alike int) {
 	for name, got := range st.Bytes {
 		parts := strings.Split(name, "/")
 		if len(parts) < 5 || parts[0] != "codec" || parts[1] != "in" && parts[1] != "relay" {

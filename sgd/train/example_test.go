@@ -11,6 +11,7 @@ import (
 	"github.com/gradlab/gradlab/sgd/data"
 	"github.com/gradlab/gradlab/sgd/nn"
 	"github.com/gradlab/gradlab/sgd/train"
+	"github.com/gradlab/gradlab/sgd/train/checkpoint"
 	"github.com/gradlab/gradlab/sgd/train/record"
 	"github.com/gradlab/gradlab/sgd/train/timing"
 )
@@ -18,9 +19,9 @@ import (
 // curve keeps what a run reports.
 type curve struct{ evals []record.Eval }
 
-func (*curve) Progress(record.Progress)           {}
-func (c *curve) Eval(e record.Eval)               { c.evals = append(c.evals, e) }
-func (*curve) Checkpoint(int, *train.State) error { return nil }
+func (*curve) Progress(record.Progress)                {}
+func (c *curve) Eval(e record.Eval)                    { c.evals = append(c.evals, e) }
+func (*curve) Checkpoint(int, *checkpoint.State) error { return nil }
 
 // Four workers train on handwritten digits with 4-bit gradients, on a virtual
 // cluster: a job says what, an observer hears how it goes, a net runs the ranks.

@@ -21,6 +21,7 @@ import (
 	"github.com/gradlab/gradlab/internal/rng"
 	"github.com/gradlab/gradlab/sgd"
 	"github.com/gradlab/gradlab/sgd/train"
+	"github.com/gradlab/gradlab/sgd/train/checkpoint"
 	"github.com/gradlab/gradlab/sgd/train/record"
 	"github.com/gradlab/gradlab/sgd/train/timing"
 	"github.com/gradlab/gradlab/staleness"
@@ -86,7 +87,7 @@ func resumed(t *testing.T, opts []option) (r run, names []string) {
 }
 
 // recordedFrom is recorded of a run that goes on from a state; nil: from the start.
-func recordedFrom(t *testing.T, opts []option, from *train.State) (r run, names []string) {
+func recordedFrom(t *testing.T, opts []option, from *checkpoint.State) (r run, names []string) {
 	t.Helper()
 	j := job(t, opts...)
 	s := &journal{}

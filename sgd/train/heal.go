@@ -7,6 +7,7 @@ import (
 
 	"github.com/gradlab/gradlab/comm"
 	"github.com/gradlab/gradlab/sgd"
+	"github.com/gradlab/gradlab/sgd/train/checkpoint"
 	"github.com/gradlab/gradlab/sgd/train/message"
 )
 
@@ -41,7 +42,7 @@ func (m *member) healing() (comm.Frame, error) {
 		if err != nil {
 			return comm.Frame{}, err
 		}
-		return comm.Frame{Header: h, Billed: st.vectorBytes()}, nil
+		return comm.Frame{Header: h, Billed: st.VectorBytes()}, nil
 	}
 	st, err := m.now.whole(m.part)
 	if err != nil {
@@ -52,24 +53,24 @@ func (m *member) healing() (comm.Frame, error) {
 		return comm.Frame{}, err
 	}
 	f := comm.NewFrame(h, buf)
-	f.Billed = st.vectorBytes()
+	f.Billed = st.VectorBytes()
 	return f, nil
 }
 
 // whole is what the rank's part keeps, but for codecs, and what all ranks have alike.
-func (r *Rank) whole(p Part) (*State, error) {
-	k := &Keeper{st: newState(), whole: true}
+func (r *Rank) whole(p Part) (*checkpoint.State, error) {
+	k := &checkpoint.Keeper{Of: checkpoint.New(), Whole: true}
 	p.Keep(k)
-	for name := range k.st.Bytes {
-		if strings.HasPrefix(name, keyCodecs) {
-			delete(k.st.Bytes, name)
+	for name := range k.Of.Bytes {
+		if strings.HasPrefix(name, checkpoint.KeyCodecs) {
+			delete(k.Of.Bytes, name)
 		}
 	}
-	return k.st, k.Err()
+	return k.Of, k.Err()
 }
 
 // weighty is whole for a run without weights, of one that has them.
-func (m *member) weighty() (*State, error) {
+func (m *member) weighty() (*checkpoint.State, error) {
 	v := *m.now.job
 	v.Weightless = false
 	r := NewRank(v.unstarted(), m.now.rank)
@@ -81,24 +82,16 @@ func (m *member) weighty() (*State, error) {
 	return r.whole(p)
 }
 
-// vectorBytes is four for each value of a vector.
-func (s *State) vectorBytes() (n int) {
-	for _, v := range s.Vectors {
-		n += 4 * len(v)
-	}
-	return n
-}
-
 // heal waits for what a worker that has come begins from, by the numbers of the epoch's
 // ranks; nil: it was there before.
-func (m *member) heal(ctx context.Context, v comm.Host, of Membership) (*State, error) {
+func (m *member) heal(ctx context.Context, v comm.Host, of Membership) (*checkpoint.State, error) {
 	if !slices.Contains(of.Joined, m.rank) {
 		return nil, nil
 	}
 	me := of.number(m.job, m.rank)
 	if m.job.Served() {
-		st := newState()
-		st.Ints[keyVersion], st.Ints[Key(keyStep, me)] = int64(of.Step), int64(of.Step)
+		st := checkpoint.New()
+		st.Ints[keyVersion], st.Ints[checkpoint.Key(checkpoint.KeyStep, me)] = int64(of.Step), int64(of.Step)
 		return st, nil
 	}
 	by := of.number(m.job, of.healer())
@@ -108,13 +101,13 @@ func (m *member) heal(ctx context.Context, v comm.Host, of Membership) (*State, 
 	}
 	defer mail.Release()
 	if m.job.Weightless {
-		st := newState()
+		st := checkpoint.New()
 		st.Ints[keyVersion] = int64(of.Step)
 		return st, nil
 	}
-	st, err := DecodeState(append([]byte(nil), mail.Body...), sgd.Layout{})
+	st, err := checkpoint.Decode(append([]byte(nil), mail.Body...), sgd.Layout{})
 	if err != nil {
 		return nil, err
 	}
-	return st.renamed(by, me), nil
+	return st.Renamed(by, me), nil
 }

@@ -1,6 +1,7 @@
 package train
 
 import (
+	"github.com/gradlab/gradlab/sgd/train/checkpoint"
 	"github.com/gradlab/gradlab/sgd/train/record"
 	"math"
 	"time"
@@ -64,7 +65,7 @@ type keptStamp struct {
 func (s stamp) keep() keptStamp { return keptStamp{s.version, s.at} }
 
 // keepMeter keeps the meter of the rank, or the observer, that tells progress.
-func (m *progressMeter) keepMeter(k *Keeper) {
+func (m *progressMeter) keepMeter(k *checkpoint.Keeper) {
 	kept := m.keep()
 	if ok := k.Record(keyMeter, &kept); ok && k.Loads() {
 		*m = kept.meter()
@@ -75,8 +76,8 @@ func (m *progressMeter) keepMeter(k *Keeper) {
 // before mean nothing.
 //
 // Anew: an epoch begins, with other workers.
-func (s *server) keepMeasures(k *Keeper, anew bool) {
-	m, name := s.meas, Key(keyMeasures, s.id)
+func (s *server) keepMeasures(k *checkpoint.Keeper, anew bool) {
+	m, name := s.meas, checkpoint.Key(keyMeasures, s.id)
 	if !k.Loads() {
 		kept := keptMeasures{Age: m.age, Gap: s.store.gap, PushedAt: m.pushedAt, Waits: m.waits, Meter: s.prog.keep(), Born: map[uint64]keptStamp{}}
 		for _, s := range m.sentAt {

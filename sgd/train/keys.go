@@ -1,7 +1,6 @@
 package train
 
 import (
-	"strconv"
 	"strings"
 
 	"github.com/gradlab/gradlab/comm"
@@ -21,16 +20,14 @@ const (
 	keyMembers     = "members"     // of an elastic run: its memberships
 	keyGoing       = "going"       // the ranks have gone on: nobody waits for the checkpoint
 
-	// By rank.
-	keyStep    = "step"         // of a worker; a worker without one was dead
-	keyZeroed  = "zeroed"       // gradients made zero
-	keyVoided  = "voided"       // gradients given up
-	keyMissed  = "missed"       // of an elastic run: steps made without it
-	keyLost    = "lost"         // of an elastic run: squares of residuals that were given up
-	keyLeft    = "left"         // virtual nanoseconds at which it left the step
-	keyOwn     = "own"          // parameters of its own
-	keyInner   = "inner"        // + slot: state of its own optimizer
-	keyCodecs  = "codec/"       // what codecs keep
+	keyZeroed = "zeroed" // gradients made zero
+	keyVoided = "voided" // gradients given up
+	keyMissed = "missed" // of an elastic run: steps made without it
+	keyLost   = "lost"   // of an elastic run: squares of residuals that were given up
+	keyLeft   = "left"   // virtual nanoseconds at which it left the step
+	keyOwn    = "own"    // parameters of its own
+	keyInner  = "inner"  // + slot: state of its own optimizer
+
 	keyUp      = "codec/up"     // + block: codecs of what it sends
 	keyAmend   = "amend/worker" // + name: a corrector that works at the worker
 	keyDelays  = "delays"       // and staleness: how often
@@ -64,18 +61,6 @@ const (
 	keyWire, keyShared       = "wire", "shared"          // what links carried, and memory in their place
 	keyReport, keyBody       = "report", "body"
 )
-
-// Key is the name in a checkpoint of what belongs to ranks, shards or steps: their
-// numbers behind a name of the mode's own.
-func Key(name string, of ...int) string {
-	for _, i := range of {
-		name += "/" + strconv.Itoa(i)
-	}
-	return name
-}
-
-// under is key for what has a name of its own behind it.
-func under(name string, of ...int) string { return Key(name, of...) + "/" }
 
 // isHeld says whether a vector of a server is not its part of one as long as the
 // parameters, but kept for a worker.

@@ -5,6 +5,7 @@ import (
 	"fmt"
 
 	"github.com/gradlab/gradlab/compress"
+	"github.com/gradlab/gradlab/sgd/train/checkpoint"
 	"github.com/gradlab/gradlab/sgd/train/message"
 	"github.com/gradlab/gradlab/sgd/train/record"
 )
@@ -244,7 +245,7 @@ func (l *Links) Bye(ctx context.Context) error {
 }
 
 // Keep keeps the worker's step and what its codecs remember.
-func (l *Links) Keep(k *Keeper) { l.w.Keep(k) }
+func (l *Links) Keep(k *checkpoint.Keeper) { l.w.Keep(k) }
 
 // Final adds the pushes that were made.
 func (l *Links) Final(r *record.RankReport) { l.w.Final(r) }

@@ -9,6 +9,7 @@ import (
 	"github.com/gradlab/gradlab/compress"
 	"github.com/gradlab/gradlab/internal/f32"
 	"github.com/gradlab/gradlab/sgd"
+	"github.com/gradlab/gradlab/sgd/train/checkpoint"
 )
 
 // LocalSGD is training in rounds. Every worker makes H steps of its own, from
@@ -301,7 +302,7 @@ func (l *localWorker) moments(ctx context.Context) error {
 }
 
 // Keep keeps, beside what all agree on and how it came about, the inner optimizer.
-func (l *localWorker) Keep(k *Keeper) {
+func (l *localWorker) Keep(k *checkpoint.Keeper) {
 	l.keepShared(k, l.step)
 	if k.Alike(l.rank) {
 		k.Int(keyRound, &l.round)
@@ -312,5 +313,5 @@ func (l *localWorker) Keep(k *Keeper) {
 		l.common.keep(k, l.round)
 	}
 	l.keepOwn(k)
-	l.inner.keep(k, under(keyInner, l.rank))
+	l.inner.keep(k, checkpoint.Under(keyInner, l.rank))
 }

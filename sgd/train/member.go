@@ -11,6 +11,7 @@ import (
 
 	"github.com/gradlab/gradlab/comm"
 	"github.com/gradlab/gradlab/compress"
+	"github.com/gradlab/gradlab/sgd/train/checkpoint"
 	"github.com/gradlab/gradlab/sgd/train/record"
 )
 
@@ -77,7 +78,7 @@ func (m *member) run(ctx context.Context, h comm.Host) error {
 
 // starts says that the worker is there, which is news of one that comes back, and waits for
 // the word to begin. A run that is over begins with nobody.
-func (m *member) starts(ctx context.Context) (*State, error) {
+func (m *member) starts(ctx context.Context) (*checkpoint.State, error) {
 	err := onRoll.Send(ctx, m.self, m.job.Observer(), rollWord{code: rollHere}, 0)
 	if err != nil {
 		return nil, err
@@ -155,7 +156,7 @@ func (m *member) begin(ctx context.Context, epoch int) (context.Context, func())
 }
 
 // member goes from epoch to epoch.
-func (m *member) member(ctx context.Context, start *State) error {
+func (m *member) member(ctx context.Context, start *checkpoint.State) error {
 	for {
 		mail, err := onForm.Recv(comm.Idle(ctx), m.self, m.job.Observer())
 		if err != nil {
@@ -199,7 +200,7 @@ func (m *member) member(ctx context.Context, start *State) error {
 }
 
 // serve is the member's part in an epoch.
-func (m *member) serve(ctx context.Context, of Membership, start *State) (leaves bool, err error) {
+func (m *member) serve(ctx context.Context, of Membership, start *checkpoint.State) (leaves bool, err error) {
 	epoch, end := m.begin(ctx, of.Epoch)
 	defer end()
 	m.h.Enter(uint32(of.Epoch))
@@ -253,36 +254,36 @@ func (m *member) serve(ctx context.Context, of Membership, start *State) (leaves
 
 // join makes the member's part in an epoch, as it was before the epoch's first step:
 // from what the run begins from, from what healed it, or from what it held.
-func (m *member) join(of Membership, start, healed *State) error {
+func (m *member) join(of Membership, start, healed *checkpoint.State) error {
 	v, err := m.job.as(of)
 	if err != nil {
 		return err
 	}
 	at := of.Step
-	k := loading(start)
+	k := checkpoint.Loading(start)
 	switch {
 	case healed != nil:
-		k.st, k.anew = healed, true
+		k.Of, k.Anew = healed, true
 	case start != nil:
 		at = int(start.Ints[keyVersion])
 	default:
-		if k.st, err = m.before(of); err != nil {
+		if k.Of, err = m.before(of); err != nil {
 			return err
 		}
-		k.own = true
+		k.Own = true
 		// Receivers are numbered by sender, and who has come knows nothing of before.
-		k.anew = compress.KeepsReceiver(m.job.Codec) || len(of.Joined) > 0
+		k.Anew = compress.KeepsReceiver(m.job.Codec) || len(of.Joined) > 0
 	}
 	r, p, err := m.take(v, of, at, *k)
-	if err != nil && k.own && !k.anew {
-		k.anew = true // what its codecs kept fits no other number of workers
+	if err != nil && k.Own && !k.Anew {
+		k.Anew = true // what its codecs kept fits no other number of workers
 		r, p, err = m.take(v, of, at, *k)
 	}
 	if err != nil {
 		return fmt.Errorf("worker %d: %w", m.rank, err)
 	}
 	r.counts(m, at, healed != nil)
-	if k.own && k.anew && k.st != nil {
+	if k.Own && k.Anew && k.Of != nil {
 		r.stats.lost += m.heldAt(at).left
 	}
 	if healed != nil {
@@ -293,24 +294,24 @@ func (m *member) join(of Membership, start, healed *State) error {
 }
 
 // take makes a part for the epoch that takes up what k has; nothing: it begins from scratch.
-func (m *member) take(v *Job, of Membership, at int, k Keeper) (*Rank, Part, error) {
+func (m *member) take(v *Job, of Membership, at int, k checkpoint.Keeper) (*Rank, Part, error) {
 	r := NewRank(v, of.number(m.job, m.rank))
-	r.member, r.h, r.again = m, m.h, k.own || k.anew
+	r.member, r.h, r.again = m, m.h, k.Own || k.Anew
 	if was := m.now; was != nil {
 		r.seat.own, r.stats = was.seat.own, was.stats
 	}
 	p, err := v.Mode.Part(r)
-	if err != nil || k.st == nil {
+	if err != nil || k.Of == nil {
 		return r, p, err
 	}
-	if k.own && m.works() { // what servers have is named by shard
-		k.st = k.st.renamed(m.heldAt(of.Step).rank, r.rank)
+	if k.Own && m.works() { // what servers have is named by shard
+		k.Of = k.Of.Renamed(m.heldAt(of.Step).rank, r.rank)
 	}
 	r.step = at
 	if m.keeps() {
 		p.Keep(&k)
 	}
-	r.start, r.earlier = k.st, r.step
+	r.start, r.earlier = k.Of, r.step
 	return r, p, k.Err()
 }
 
@@ -334,7 +335,7 @@ func (r *Rank) counts(m *member, at int, came bool) {
 
 // before is what the member held before the first step of an epoch; nil: it begins from
 // scratch.
-func (m *member) before(of Membership) (*State, error) {
+func (m *member) before(of Membership) (*checkpoint.State, error) {
 	if h := m.heldAt(of.Step); h != nil {
 		return h.st, nil
 	}
@@ -358,7 +359,7 @@ func (m *member) hold(r *Rank, p Part) error {
 	if m.held[0].st != nil && m.held[0].step < r.step {
 		m.held[0], m.held[1] = m.held[1], m.held[0]
 	}
-	k := &Keeper{st: newState(), own: true}
+	k := &checkpoint.Keeper{Of: checkpoint.New(), Own: true}
 	if m.keeps() {
 		p.Keep(k)
 	}
@@ -366,8 +367,8 @@ func (m *member) hold(r *Rank, p Part) error {
 	if k.Err() != nil {
 		return k.Err()
 	}
-	m.held[0].hold(r.step, r.rank, k.st)
-	m.held[0].left = k.left
+	m.held[0].hold(r.step, r.rank, k.Of)
+	m.held[0].left = k.Left
 	return nil
 }
 

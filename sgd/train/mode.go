@@ -67,7 +67,7 @@ type Traits struct {
 	Outlives bool
 	// Elastic: the run can go on without a worker that left it, to the bits of one that
 	// it left at the same update by plan. Its parts call Rank.Boundary before every step,
-	// and name by Keeper.Alike what a worker that joins needs of a peer.
+	// and name by checkpoint.Keeper.Alike what a worker that joins needs of a peer.
 	Elastic bool
 	// Admits: workers of an elastic run come and go by themselves, at once, and nobody waits
 	// for them; what dies may be replaced.

@@ -13,6 +13,7 @@ import (
 	"github.com/gradlab/gradlab/comm"
 	"github.com/gradlab/gradlab/internal/f32"
 	"github.com/gradlab/gradlab/sgd"
+	"github.com/gradlab/gradlab/sgd/train/checkpoint"
 	"github.com/gradlab/gradlab/sgd/train/message"
 	"github.com/gradlab/gradlab/sgd/train/record"
 )
@@ -22,7 +23,7 @@ type Sink interface {
 	Progress(record.Progress)
 	Eval(record.Eval)
 	// Checkpoint is given the whole run's state at a mark.
-	Checkpoint(version int, s *State) error
+	Checkpoint(version int, s *checkpoint.State) error
 }
 
 // Observer is the last rank: it starts the others, evaluates snapshots of the
@@ -30,7 +31,7 @@ type Sink interface {
 // billed to nobody.
 type Observer struct {
 	Job   *Job
-	Start *State // nil: from scratch
+	Start *checkpoint.State // nil: from scratch
 	Sink  Sink
 
 	Reports []record.RankReport // of the ranks that ended in order
@@ -53,7 +54,7 @@ type Observer struct {
 	marks   map[int]mark // rank → announced snapshot
 	crossed crossings    // of workers without servers; with them nil
 	parts   map[evalKey]*evalParts
-	states  map[int]*State
+	states  map[int]*checkpoint.State
 	desk    *desk
 	test    []*sgd.Batch // pieces of a small test set
 	servers int
@@ -98,7 +99,7 @@ func (o *Observer) Program(ctx context.Context, h comm.Host) error {
 			return err
 		}
 	}
-	o.marks, o.parts, o.states, o.lives = map[int]mark{}, map[evalKey]*evalParts{}, map[int]*State{}, map[int]uint32{}
+	o.marks, o.parts, o.states, o.lives = map[int]mark{}, map[evalKey]*evalParts{}, map[int]*checkpoint.State{}, map[int]uint32{}
 	if err := o.loadMembers(); err != nil {
 		return err
 	}
@@ -303,10 +304,10 @@ func (o *Observer) take(ctx context.Context, h comm.Host, from int, f comm.Frame
 // stated takes the state of a rank; an empty one says that there is none to go on from.
 func (o *Observer) stated(from int, f comm.Frame) (err error) {
 	defer f.Release()
-	st := newState()
+	st := checkpoint.New()
 	if len(f.Body) == 0 {
 		o.over = true
-	} else if st, err = DecodeState(append([]byte(nil), f.Body...), sgd.Layout{}); err != nil {
+	} else if st, err = checkpoint.Decode(append([]byte(nil), f.Body...), sgd.Layout{}); err != nil {
 		return err
 	}
 	if o.marked == nil {
@@ -465,7 +466,7 @@ func (o *Observer) checkpoint(ctx context.Context, h comm.Host, ended map[int]bo
 		}
 	}
 	if o.over {
-		o.states = map[int]*State{}
+		o.states = map[int]*checkpoint.State{}
 		return o.goOn(ctx, ended, 0)
 	}
 	all, err := o.whole()
@@ -474,7 +475,7 @@ func (o *Observer) checkpoint(ctx context.Context, h comm.Host, ended map[int]bo
 	}
 	free := o.conduct != nil && o.conduct.free
 	if free {
-		k := saving(all)
+		k := checkpoint.Saving(all)
 		if o.conduct.meter.keepMeter(k); k.Err() != nil {
 			return k.Err()
 		}
@@ -494,22 +495,22 @@ func (o *Observer) checkpoint(ctx context.Context, h comm.Host, ended map[int]bo
 }
 
 // whole is the run's state, from states that are not needed any more.
-func (o *Observer) whole() (*State, error) {
+func (o *Observer) whole() (*checkpoint.State, error) {
 	all := o.together()
 	err := o.saveOwed(all)
-	o.states = map[int]*State{}
+	o.states = map[int]*checkpoint.State{}
 	return all, err
 }
 
 // together is the run's state, put together from those of all ranks.
-func (o *Observer) together() *State {
-	all := newState()
+func (o *Observer) together() *checkpoint.State {
+	all := checkpoint.New()
 	for r, st := range o.states {
 		if id := r - o.Job.Workers; id >= 0 && id < o.servers {
 			o.unpack(all, o.shards[id], st)
 		}
 		version := max(all.Ints[keyVersion], st.Ints[keyVersion])
-		all.merge(st)
+		all.Merge(st)
 		all.Ints[keyVersion] = version
 	}
 	all.Ints[keyNanoseconds] = int64(o.now())
@@ -519,7 +520,7 @@ func (o *Observer) together() *State {
 	}
 	for _, name := range []string{keyBytesUp, keyBytesDown, keyRaw, keyBF16, keyWire, keyShared, keyReport, keyBody} {
 		for r := 0; r < o.Job.World(); r++ {
-			if n := all.Ints[Key(name, r)]; n != 0 {
+			if n := all.Ints[checkpoint.Key(name, r)]; n != 0 {
 				all.Ints[name] += n
 			}
 		}
@@ -528,7 +529,7 @@ func (o *Observer) together() *State {
 	all.Ints[keyBytesUp] += int64(gone.up)
 	all.Ints[keyBytesDown] += int64(gone.down)
 	for r := range o.Job.Workers { // those who leave at instants of their own
-		if at, ok := all.Ints[Key(keyLeft, r)]; ok {
+		if at, ok := all.Ints[checkpoint.Key(keyLeft, r)]; ok {
 			all.Ints[keyNanoseconds] = min(all.Ints[keyNanoseconds], at)
 		}
 	}
@@ -537,7 +538,7 @@ func (o *Observer) together() *State {
 
 // unpack puts a shard's part of vectors that are laid out as the parameters into
 // their place; what the shard keeps for each worker stays as it is.
-func (o *Observer) unpack(all *State, sh *shard, st *State) {
+func (o *Observer) unpack(all *checkpoint.State, sh *shard, st *checkpoint.State) {
 	for name, v := range st.Vectors {
 		if isHeld(name) {
 			continue

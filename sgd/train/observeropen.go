@@ -8,6 +8,7 @@ import (
 	"slices"
 
 	"github.com/gradlab/gradlab/comm"
+	"github.com/gradlab/gradlab/sgd/train/checkpoint"
 	"github.com/gradlab/gradlab/sgd/train/message"
 	"github.com/gradlab/gradlab/sgd/train/record"
 )
@@ -142,9 +143,9 @@ func (o *Observer) fewer(p *comm.PeerError) error {
 }
 
 // relayed takes what a relay has to remember, which is no state of its learner.
-func (o *Observer) relayed(from int, st *State) (ok bool, err error) {
+func (o *Observer) relayed(from int, st *checkpoint.State) (ok bool, err error) {
 	f := flow{kept: st}
-	k := loading(st)
+	k := checkpoint.Loading(st)
 	if ok = k.Record(keyFlow, &f); ok {
 		delete(st.Bytes, keyFlow)
 		o.flows[from] = f
@@ -181,9 +182,9 @@ func (o *Observer) fits() bool {
 }
 
 // mark takes what a shard's state says beside: which checkpoint it is for.
-func (o *Observer) mark(from int, st *State) error {
+func (o *Observer) mark(from int, st *checkpoint.State) error {
 	m := marked{Mark: -1}
-	k := loading(st)
+	k := checkpoint.Loading(st)
 	if k.Record(keyMarked, &m); k.Err() != nil {
 		return k.Err()
 	}
@@ -247,13 +248,13 @@ func (o *Observer) openCheckpoint(ctx context.Context, h comm.Host, ended map[in
 		return nil
 	}
 	if o.over {
-		o.states = map[int]*State{}
+		o.states = map[int]*checkpoint.State{}
 		return o.goOnFrom(ctx, ended, nil, 0)
 	}
 	if !o.fits() {
 		return nil
 	}
-	next := map[int]*State{} // of those who came meanwhile, and rest until the next mark
+	next := map[int]*checkpoint.State{} // of those who came meanwhile, and rest until the next mark
 	for w := range o.Job.Workers {
 		if st := o.states[w]; st != nil && !slices.Contains(at, w) {
 			next[w] = st
@@ -270,7 +271,7 @@ func (o *Observer) openCheckpoint(ctx context.Context, h comm.Host, ended map[in
 		all.Ints[keyVersion] = lead.Ints[keyVersion]
 	}
 	for _, f := range o.flows {
-		all.merge(f.kept)
+		all.Merge(f.kept)
 	}
 	version := int(all.Ints[keyVersion])
 	if err := o.Sink.Checkpoint(version, all); err != nil {

@@ -8,6 +8,7 @@ import (
 
 	"github.com/gradlab/gradlab/comm"
 	"github.com/gradlab/gradlab/compress"
+	"github.com/gradlab/gradlab/sgd/train/checkpoint"
 	"github.com/gradlab/gradlab/sgd/train/message"
 	"github.com/gradlab/gradlab/staleness"
 )
@@ -58,7 +59,7 @@ func (r *Rank) resumedAt() int {
 
 // invited waits for the word to begin, which a worker of an open run asks for: its process
 // may come into a run that goes on, or that is over.
-func (r *Rank) invited(ctx context.Context) (start *State, over bool, err error) {
+func (r *Rank) invited(ctx context.Context) (start *checkpoint.State, over bool, err error) {
 	if !r.job.open() || r.rank >= r.job.Workers {
 		start, err = r.starts(ctx)
 		return start, false, err
@@ -121,12 +122,12 @@ func (v *visit) next(joins bool) (step int, ok bool) {
 
 // isAway says whether a worker is not there when a run begins, or goes on from a state. One
 // that was about to leave, where that takes others a while, is in it.
-func (j *Job) isAway(worker int, from *State) bool {
+func (j *Job) isAway(worker int, from *checkpoint.State) bool {
 	version := 0
 	if from != nil {
 		version = int(from.Ints[keyVersion])
 	}
-	return j.AwayAt(worker, version) && (j.Served() || from == nil || !loading(from).Lived(worker))
+	return j.AwayAt(worker, version) && (j.Served() || from == nil || !checkpoint.Loading(from).Lived(worker))
 }
 
 // arrive begins the worker's part in an open run; resume goes on from a stop.

@@ -11,6 +11,7 @@ import (
 	"github.com/gradlab/gradlab/comm/local"
 	"github.com/gradlab/gradlab/internal/patience"
 	"github.com/gradlab/gradlab/sgd/train"
+	"github.com/gradlab/gradlab/sgd/train/checkpoint"
 )
 
 // slowState is a net on which what a server tells the observer with its first state, and
@@ -111,7 +112,7 @@ func TestWhoCameDuringACheckpointIsInTheNext(t *testing.T) {
 			}
 			of := map[int]bool{}
 			for _, st := range s.states {
-				_, ok := st.Ints[train.Key("step", 2)]
+				_, ok := st.Ints[checkpoint.Key("step", 2)]
 				of[len(o.Members)] = of[len(o.Members)] || ok
 			}
 			if !of[len(o.Members)] {

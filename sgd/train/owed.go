@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"github.com/gradlab/gradlab/sgd/train/checkpoint"
 	"github.com/gradlab/gradlab/sgd/train/record"
 	"slices"
 )
@@ -94,7 +95,7 @@ func (o *Observer) settle(ctx context.Context) error {
 
 // saveOwed puts what is owed into the run's state. Bytes and, on a real clock, seconds
 // are those since the checkpoint: less than none.
-func (o *Observer) saveOwed(all *State) error {
+func (o *Observer) saveOwed(all *checkpoint.State) error {
 	o.kept = len(o.owed)
 	n := 0
 	for _, d := range o.owed {
@@ -111,16 +112,16 @@ func (o *Observer) saveOwed(all *State) error {
 		if err != nil {
 			return err
 		}
-		all.Bytes[Key(keyOwed, n)+"/eval"], all.Vectors[Key(keyOwed, n)+"/param"] = b, slices.Clone(d.params.f)
+		all.Bytes[checkpoint.Key(keyOwed, n)+"/eval"], all.Vectors[checkpoint.Key(keyOwed, n)+"/param"] = b, slices.Clone(d.params.f)
 		n++
 	}
 	return nil
 }
 
 // takeOwed takes what is owed out of the state that the run begins from.
-func takeOwed(s *State, size int) (out []owed, err error) {
+func takeOwed(s *checkpoint.State, size int) (out []owed, err error) {
 	for i := 0; ; i++ {
-		name := Key(keyOwed, i)
+		name := checkpoint.Key(keyOwed, i)
 		b, ok := s.Bytes[name+"/eval"]
 		if !ok {
 			return out, nil

@@ -5,6 +5,7 @@ import (
 
 	"github.com/gradlab/gradlab/lrschedule"
 	"github.com/gradlab/gradlab/sgd"
+	"github.com/gradlab/gradlab/sgd/train/checkpoint"
 )
 
 // OwnRule is the job's optimizer and schedule as a worker's own, which steps on
@@ -50,4 +51,4 @@ func (o *OwnRule) Direction(grad, params []float32) {
 }
 
 // Keep keeps what the optimizer remembers.
-func (o *OwnRule) Keep(k *Keeper) { o.opt.keep(k, under(keyInner, o.rank.rank)) }
+func (o *OwnRule) Keep(k *checkpoint.Keeper) { o.opt.keep(k, checkpoint.Under(keyInner, o.rank.rank)) }

@@ -9,6 +9,7 @@ import (
 	"github.com/gradlab/gradlab/comm"
 	"github.com/gradlab/gradlab/comm/collective"
 	"github.com/gradlab/gradlab/compress"
+	"github.com/gradlab/gradlab/sgd/train/checkpoint"
 	"github.com/gradlab/gradlab/sgd/train/message"
 	"github.com/gradlab/gradlab/sgd/train/record"
 )
@@ -57,7 +58,7 @@ type Mover interface {
 	Model() Vector
 	// Keep keeps what the mode has beside the Peer. Nobody makes a step meanwhile,
 	// and frames may be under way only if the mode itself leaves them so.
-	Keep(k *Keeper)
+	Keep(k *checkpoint.Keeper)
 }
 
 // Answerer is a Mover that hears what others say on OnPeer at any time, in an
@@ -122,10 +123,10 @@ func (g *gossiper) Run(ctx context.Context) error {
 }
 
 // Keep implements Part.
-func (g *gossiper) Keep(k *Keeper) {
+func (g *gossiper) Keep(k *checkpoint.Keeper) {
 	from := k
 	if p := g.peer; !k.Lived(p.rank) { // it was dead: what another one had is as good
-		from = k.inPlaceOf(p.job.Workers, p.rank)
+		from = k.InPlaceOf(p.job.Workers, p.rank)
 	}
 	g.peer.keep(from)
 	g.mover.Keep(from)
@@ -214,7 +215,7 @@ func (p *Peer) run(ctx context.Context, g *gossiper) (stopped bool, err error) {
 // saves is how the worker tells its state where all rest, and in passing.
 func (p *Peer) saves(m Mover) (save func(ctx context.Context, updates int) error, keep func(ctx context.Context) error) {
 	save = func(ctx context.Context, updates int) error {
-		st := newState()
+		st := checkpoint.New()
 		if !p.free() {
 			updates = p.step
 			leave(st, p.h, p.rank, p.pace.since)
@@ -223,7 +224,7 @@ func (p *Peer) saves(m Mover) (save func(ctx context.Context, updates int) error
 		return err
 	}
 	return save, func(ctx context.Context) error {
-		st := newState()
+		st := checkpoint.New()
 		st.Ints[keyGoing] = 1
 		leave(st, p.h, p.rank, p.pace.since)
 		return p.tellState(ctx, st, m, p.step)
@@ -473,7 +474,7 @@ func (p *Peer) report(ctx context.Context, m Mover) (flags uint16, err error) {
 		}
 	}
 	if crossed(j.CheckpointEvery, v-1, v) {
-		return p.checkpoint(ctx, newState(), m, v)
+		return p.checkpoint(ctx, checkpoint.New(), m, v)
 	}
 	return 0, nil
 }
@@ -491,7 +492,7 @@ func (p *Peer) snapshot(ctx context.Context, x Vector, update int, last bool) er
 }
 
 // checkpoint tells the worker's state and waits until that of all is kept.
-func (p *Peer) checkpoint(ctx context.Context, st *State, m Mover, updates int) (flags uint16, err error) {
+func (p *Peer) checkpoint(ctx context.Context, st *checkpoint.State, m Mover, updates int) (flags uint16, err error) {
 	if err := p.tellState(ctx, st, m, updates); err != nil {
 		return 0, err
 	}
@@ -500,7 +501,7 @@ func (p *Peer) checkpoint(ctx context.Context, st *State, m Mover, updates int) 
 }
 
 // tellState tells the worker's state, added to what st holds.
-func (p *Peer) tellState(ctx context.Context, st *State, m Mover, updates int) error {
+func (p *Peer) tellState(ctx context.Context, st *checkpoint.State, m Mover, updates int) error {
 	if r, ok := m.(Rester); ok && !p.free() { // else it has rested
 		if err := r.Rest(ctx); err != nil {
 			return err
@@ -510,7 +511,7 @@ func (p *Peer) tellState(ctx context.Context, st *State, m Mover, updates int) e
 		return p.sendState(ctx, nil)
 	}
 	st.Ints[keyVersion] = int64(updates)
-	k := saving(st)
+	k := checkpoint.Saving(st)
 	p.keep(k)
 	m.Keep(k)
 	c := p.h.Traffic().Count() // with what the mode took in to be saved
@@ -522,23 +523,23 @@ func (p *Peer) tellState(ctx context.Context, st *State, m Mover, updates int) e
 }
 
 // keep keeps what a peer has beside what its mode has.
-func (p *Peer) keep(k *Keeper) {
-	k.Int(Key(keyStep, p.rank), &p.step)
-	k.Count(Key(keyZeroed, p.rank), &p.stats.zeroed)
+func (p *Peer) keep(k *checkpoint.Keeper) {
+	k.Int(checkpoint.Key(checkpoint.KeyStep, p.rank), &p.step)
+	k.Count(checkpoint.Key(keyZeroed, p.rank), &p.stats.zeroed)
 	if p.job.Elastic {
 		p.keepGone(k)
 	}
-	for k.Loads() && k.Has(Key(keyDelays, p.rank, len(p.delays))) {
+	for k.Loads() && k.Has(checkpoint.Key(keyDelays, p.rank, len(p.delays))) {
 		p.delays = append(p.delays, 0)
 	}
 	for d := range p.delays {
-		k.Count(Key(keyDelays, p.rank, d), &p.delays[d])
+		k.Count(checkpoint.Key(keyDelays, p.rank, d), &p.delays[d])
 	}
 	if p.X.f != nil {
-		k.Vector(Key(keyOwn, p.rank), p.X.f)
+		k.Vector(checkpoint.Key(keyOwn, p.rank), p.X.f)
 	}
 	p.rule.Keep(k)
-	p.codec.keep(k, under(keyUp, p.rank))
+	p.codec.keep(k, checkpoint.Under(keyUp, p.rank))
 	if p.rank == 0 && !p.free() {
 		p.meter.keepMeter(k)
 	}

@@ -15,6 +15,7 @@ import (
 	"github.com/gradlab/gradlab/comm/sim"
 	"github.com/gradlab/gradlab/internal/patience"
 	"github.com/gradlab/gradlab/sgd/train"
+	"github.com/gradlab/gradlab/sgd/train/checkpoint"
 	"github.com/gradlab/gradlab/sgd/train/timing"
 )
 
@@ -28,9 +29,9 @@ var freely = map[string][]option{
 func marking(j *train.Job) { j.CheckpointEvery = 3 }
 
 // weights are what the workers in a checkpoint of push-sum have.
-func weights(st *train.State, workers int) (sum float64, n int) {
+func weights(st *checkpoint.State, workers int) (sum float64, n int) {
 	for w := range workers {
-		if bits, ok := st.Ints[train.Key("weight", w)]; ok {
+		if bits, ok := st.Ints[checkpoint.Key("weight", w)]; ok {
 			sum, n = sum+math.Float64frombits(uint64(bits)), n+1
 		}
 	}

@@ -6,6 +6,7 @@ import (
 	"math"
 
 	"github.com/gradlab/gradlab/comm"
+	"github.com/gradlab/gradlab/sgd/train/checkpoint"
 	"github.com/gradlab/gradlab/sgd/train/record"
 )
 
@@ -15,7 +16,7 @@ type Rank struct {
 	job   *Job
 	rank  int
 	h     comm.Host
-	start *State // what was loaded; nil: the run begins from scratch
+	start *checkpoint.State // what was loaded; nil: the run begins from scratch
 	times record.Timer
 
 	reported tells // of how the worker does, to the observer
@@ -83,7 +84,7 @@ type Part interface {
 	// stop.
 	Run(ctx context.Context) error
 	// Keep names once what the rank keeps over a restart, for saving and loading.
-	Keep(k *Keeper)
+	Keep(k *checkpoint.Keeper)
 	// Final adds what the part knows to the rank's report at the end.
 	Final(r *record.RankReport)
 }
@@ -103,7 +104,7 @@ func (r *Rank) run(ctx context.Context, h comm.Host, p Part) error {
 	b, ok := p.(besides)
 	r.times.Begin(h, ok && b.beside())
 	if start != nil {
-		k := loading(start)
+		k := checkpoint.Loading(start)
 		if p.Keep(k); k.Err() != nil {
 			return fmt.Errorf("%s: %w", r.job.RankName(r.rank), k.Err())
 		}
@@ -142,10 +143,10 @@ func (r *Rank) catchUp(ctx context.Context) (ok bool, err error) {
 }
 
 // state is what the rank keeps now: nothing in a run without weights.
-func (r *Rank) state(p Part) (*State, error) {
-	k := saving(newState())
+func (r *Rank) state(p Part) (*checkpoint.State, error) {
+	k := checkpoint.Saving(checkpoint.New())
 	if !r.job.Weightless {
 		p.Keep(k)
 	}
-	return k.st, k.Err()
+	return k.Of, k.Err()
 }

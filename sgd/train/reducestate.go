@@ -4,6 +4,7 @@ import (
 	"context"
 
 	"github.com/gradlab/gradlab/comm"
+	"github.com/gradlab/gradlab/sgd/train/checkpoint"
 	"github.com/gradlab/gradlab/sgd/train/record"
 )
 
@@ -79,7 +80,7 @@ func (r *Rank) passing(ctx context.Context, p Part) error {
 
 // Keep keeps what this rank must keep over a restart; what is the same on all ranks
 // is kept by the first.
-func (r *reducer) Keep(k *Keeper) {
+func (r *reducer) Keep(k *checkpoint.Keeper) {
 	r.keepShared(k, r.step)
 	if k.Loads() {
 		r.step = r.versionIn(k)
@@ -90,14 +91,14 @@ func (r *reducer) Keep(k *Keeper) {
 }
 
 // versionIn is how many updates a checkpoint is of.
-func (r *reducer) versionIn(k *Keeper) (version int) {
+func (r *reducer) versionIn(k *checkpoint.Keeper) (version int) {
 	k.Int(keyVersion, &version)
 	return version
 }
 
 // keepShared keeps what is the same on all ranks, after version updates of the run.
-func (r *reducer) keepShared(k *Keeper, version int) {
-	if k.Loads() || k.own || !k.Alike(r.rank) {
+func (r *reducer) keepShared(k *checkpoint.Keeper, version int) {
+	if k.Loads() || k.Own || !k.Alike(r.rank) {
 		return
 	}
 	k.Int(keyVersion, &version)
@@ -105,13 +106,13 @@ func (r *reducer) keepShared(k *Keeper, version int) {
 }
 
 // keepOwn keeps what this rank alone has.
-func (r *reducer) keepOwn(k *Keeper) {
+func (r *reducer) keepOwn(k *checkpoint.Keeper) {
 	if !k.Loads() {
-		k.Int(Key(keyStep, r.rank), &r.step)
+		k.Int(checkpoint.Key(checkpoint.KeyStep, r.rank), &r.step)
 		c := r.h.Traffic().Count()
-		tallied(k.st, r.rank, r.h, c.SentBytes[comm.Gradient], c.RecvBytes[comm.Gradient])
+		tallied(k.Of, r.rank, r.h, c.SentBytes[comm.Gradient], c.RecvBytes[comm.Gradient])
 	}
-	k.Count(Key(keyZeroed, r.rank), &r.stats.zeroed)
+	k.Count(checkpoint.Key(keyZeroed, r.rank), &r.stats.zeroed)
 	if r.job.Elastic {
 		r.keepGone(k)
 	}
@@ -119,6 +120,6 @@ func (r *reducer) keepOwn(k *Keeper) {
 		r.prog.keepMeter(k)
 	}
 	for i, ex := range r.ex {
-		k.State(under(keyUp, r.rank)+r.shard.pieces[i].block.Name, ex)
+		k.State(checkpoint.Under(keyUp, r.rank)+r.shard.pieces[i].block.Name, ex)
 	}
 }

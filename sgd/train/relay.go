@@ -9,6 +9,7 @@ import (
 
 	"github.com/gradlab/gradlab/comm"
 	"github.com/gradlab/gradlab/compress"
+	"github.com/gradlab/gradlab/sgd/train/checkpoint"
 	"github.com/gradlab/gradlab/sgd/train/message"
 )
 
@@ -29,11 +30,11 @@ type relay struct {
 	tree   *tree
 	at     *branch
 	stems  []*stem
-	handed chan *State // by the learner beside it
-	hand   *State      // of that learner, who is at a mark
-	quit   bool        // that learner has ended
-	open   bool        // learners come and go
-	news   bool        // there is more to remember than the observer was told
+	handed chan *checkpoint.State // by the learner beside it
+	hand   *checkpoint.State      // of that learner, who is at a mark
+	quit   bool                   // that learner has ended
+	open   bool                   // learners come and go
+	news   bool                   // there is more to remember than the observer was told
 }
 
 // stem is a relay's part of one shard.
@@ -101,7 +102,7 @@ const (
 // newRelay makes the relay at a place.
 func newRelay(of *Rank, t *tree, at *branch, sh []*shard) (*relay, error) {
 	j := of.job
-	r := &relay{Rank: of, tree: t, at: at, handed: make(chan *State, 1), open: j.open(), news: true}
+	r := &relay{Rank: of, tree: t, at: at, handed: make(chan *checkpoint.State, 1), open: j.open(), news: true}
 	for i, shard := range sh {
 		s := &stem{relay: r, id: i, up: at.parent, shard: shard, tariff: j.tariff(shard, false, true), in: map[int]*packer{}, rolls: map[int][]comm.Header{},
 			phase: make([]phase, at.hi-at.lo), lives: make([]uint32, at.hi-at.lo), got: map[int]int{}}
@@ -491,7 +492,7 @@ func (r *relay) keep(ctx context.Context) error {
 	}
 	st := r.hand
 	r.hand = nil
-	k := saving(st)
+	k := checkpoint.Saving(st)
 	if r.Keep(k); k.Err() != nil {
 		return k.Err()
 	}
@@ -499,15 +500,15 @@ func (r *relay) keep(ctx context.Context) error {
 }
 
 // Keep keeps what the relay has to remember.
-func (r *relay) Keep(k *Keeper) {
+func (r *relay) Keep(k *checkpoint.Keeper) {
 	for _, s := range r.stems {
-		k.Int(Key(keyRelay, r.at.rank, s.id), &s.sent)
-		s.out.keep(k, under(keyRelayed, r.at.rank))
+		k.Int(checkpoint.Key(keyRelay, r.at.rank, s.id), &s.sent)
+		s.out.keep(k, checkpoint.Under(keyRelayed, r.at.rank))
 		for c, in := range s.in {
 			if s.below(c) && !k.Lived(c) {
 				continue // it begins anew
 			}
-			in.keepReceivers(k, under(keyRelayed, r.at.rank, c))
+			in.keepReceivers(k, checkpoint.Under(keyRelayed, r.at.rank, c))
 		}
 	}
 }

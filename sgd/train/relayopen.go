@@ -6,6 +6,7 @@ import (
 	"slices"
 
 	"github.com/gradlab/gradlab/comm"
+	"github.com/gradlab/gradlab/sgd/train/checkpoint"
 )
 
 // In an open run learners come and go below relays. What one says of that passes the relays
@@ -120,7 +121,7 @@ type flow struct {
 	Sent []int
 	Got  []map[int]int // by relay below
 
-	kept *State // what the relay has to remember
+	kept *checkpoint.State // what the relay has to remember
 }
 
 // tells tells the observer what the relay has to remember if that is news, when nobody below
@@ -136,11 +137,11 @@ func (r *relay) tells(ctx context.Context) error {
 		}
 		f.Sent, f.Got = append(f.Sent, s.passed), append(f.Got, s.got)
 	}
-	k := saving(newState())
+	k := checkpoint.Saving(checkpoint.New())
 	r.Keep(k)
 	if k.Record(keyFlow, f); k.Err() != nil {
 		return k.Err()
 	}
 	r.news = false
-	return r.sendState(ctx, k.st)
+	return r.sendState(ctx, k.Of)
 }

@@ -10,14 +10,15 @@ import (
 
 	"github.com/gradlab/gradlab/internal/patience"
 	"github.com/gradlab/gradlab/sgd/train"
+	"github.com/gradlab/gradlab/sgd/train/checkpoint"
 )
 
 // residualIn is the norm of the residuals in a checkpoint, of codecs whose state is one:
 // of a worker, or of all (negative).
-func residualIn(st *train.State, worker int) float64 {
+func residualIn(st *checkpoint.State, worker int) float64 {
 	prefix, sum := "codec/up/", 0.0
 	if worker >= 0 {
-		prefix = train.Key("codec/up", worker) + "/"
+		prefix = checkpoint.Key("codec/up", worker) + "/"
 	}
 	for name, b := range st.Bytes {
 		if !strings.HasPrefix(name, prefix) {

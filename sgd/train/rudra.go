@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/gradlab/gradlab/comm"
+	"github.com/gradlab/gradlab/sgd/train/checkpoint"
 	"github.com/gradlab/gradlab/sgd/train/message"
 	"github.com/gradlab/gradlab/staleness"
 )
@@ -530,7 +531,7 @@ func (l *learner) pushActivity(ctx context.Context, _ comm.Host) error {
 
 // Keep takes up what the relay beside the learner had, too; the relay keeps it by
 // itself.
-func (l *learner) Keep(k *Keeper) {
+func (l *learner) Keep(k *checkpoint.Keeper) {
 	if l.relay != nil && k.Loads() {
 		l.relay.Keep(k)
 	}

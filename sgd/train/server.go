@@ -11,6 +11,7 @@ import (
 	"github.com/gradlab/gradlab/comm/ps"
 	"github.com/gradlab/gradlab/compress"
 	"github.com/gradlab/gradlab/sgd"
+	"github.com/gradlab/gradlab/sgd/train/checkpoint"
 	"github.com/gradlab/gradlab/sgd/train/message"
 	"github.com/gradlab/gradlab/staleness"
 )
@@ -259,7 +260,7 @@ func (s *server) keepInPassing(ctx context.Context, f comm.Frame) error {
 		return err
 	}
 	if f.Header.Kind == comm.Gradient { // it comes again
-		st.Ints[Key(keyBytesUp, s.rank)] -= int64(f.Billed)
+		st.Ints[checkpoint.Key(keyBytesUp, s.rank)] -= int64(f.Billed)
 	}
 	st.Ints[keyGoing] = 1
 	return s.sendState(ctx, st)
@@ -469,7 +470,7 @@ func (s *server) checkpoint(ctx context.Context) error {
 	if n == 0 {
 		return nil
 	}
-	var st *State // none: the run is over, or there is nothing to go on from
+	var st *checkpoint.State // none: the run is over, or there is nothing to go on from
 	if !s.core.Done() {
 		var err error
 		if st, err = s.state(s); err != nil {
@@ -480,7 +481,7 @@ func (s *server) checkpoint(ctx context.Context) error {
 			if s.trunk != nil {
 				m.Got = s.trunk.got
 			}
-			saving(st).Record(keyMarked, m)
+			checkpoint.Saving(st).Record(keyMarked, m)
 		}
 	}
 	if err := s.sendState(ctx, st); err != nil {
@@ -543,7 +544,7 @@ func (s *server) resume(ctx context.Context, w int) error {
 			}
 		}
 	}
-	if _, ok := s.start.Ints[Key(keyLeft, w)]; ok && s.h.Virtual() {
+	if _, ok := s.start.Ints[checkpoint.Key(keyLeft, w)]; ok && s.h.Virtual() {
 		return nil
 	}
 	return s.goOn(ctx, w, false)

@@ -7,6 +7,7 @@ import (
 
 	"github.com/gradlab/gradlab/comm"
 	"github.com/gradlab/gradlab/internal/f32"
+	"github.com/gradlab/gradlab/sgd/train/checkpoint"
 	"github.com/gradlab/gradlab/sgd/train/message"
 )
 
@@ -15,15 +16,15 @@ import (
 // workers. Workers hold no parameters: servers send them, when an epoch begins, to all.
 
 // renew takes up what the server held in the epoch before.
-func (s *server) renew(k *Keeper) {
+func (s *server) renew(k *checkpoint.Keeper) {
 	of := s.job.joined
 	var was []int // who was a worker then
-	k.Record(Key(keyWorkers, s.id), &was)
+	k.Record(checkpoint.Key(keyWorkers, s.id), &was)
 	from := make([]int, len(of.m.Workers))
 	for i, w := range of.m.Workers {
 		from[i] = slices.Index(was, w)
 	}
-	got, err := s.core.Renew(k.st.Bytes[Key(keyCore, s.id)], from)
+	got, err := s.core.Renew(k.Of.Bytes[checkpoint.Key(keyCore, s.id)], from)
 	if err != nil {
 		k.Fail(err)
 		return
@@ -53,7 +54,7 @@ func (s *server) forget(worker int) {
 }
 
 // keepMade keeps how many pushes of each worker of the run there were before the epoch.
-func (s *server) keepMade(k *Keeper) {
+func (s *server) keepMade(k *checkpoint.Keeper) {
 	if s.made == nil {
 		return
 	}
@@ -62,13 +63,13 @@ func (s *server) keepMade(k *Keeper) {
 		workers = s.job.joined.m.Workers
 	}
 	for w := range s.made {
-		k.Count(Key(keyMade, s.id, w), &s.made[w])
+		k.Count(checkpoint.Key(keyMade, s.id, w), &s.made[w])
 		if k.Loads() || s.told[w] > 0 {
-			k.Count(Key(keyTold, s.id, w), &s.told[w])
+			k.Count(checkpoint.Key(keyTold, s.id, w), &s.told[w])
 		}
 		if s.guests != nil {
-			k.Count(Key(keyCounts, s.id, w), &s.guests.counts[w])
-		} else if k.Loads() && !k.own { // last reports of before are gone
+			k.Count(checkpoint.Key(keyCounts, s.id, w), &s.guests.counts[w])
+		} else if k.Loads() && !k.Own { // last reports of before are gone
 			gone := s.told[w]
 			if !slices.Contains(workers, w) {
 				gone = s.made[w]
@@ -76,8 +77,8 @@ func (s *server) keepMade(k *Keeper) {
 			s.past[w], s.made[w], s.told[w] = s.past[w]+gone, s.made[w]-gone, 0
 		}
 	}
-	if k.own && !k.Loads() {
-		k.Record(Key(keyWorkers, s.id), workers)
+	if k.Own && !k.Loads() {
+		k.Record(checkpoint.Key(keyWorkers, s.id), workers)
 	}
 }
 

@@ -2,6 +2,7 @@ package train
 
 import (
 	"context"
+	"github.com/gradlab/gradlab/sgd/train/checkpoint"
 	"github.com/gradlab/gradlab/sgd/train/record"
 )
 
@@ -60,16 +61,16 @@ func (s *server) Final(r *record.RankReport) {
 }
 
 // keepPast keeps how many pushes there were of workers that died, where there were any.
-func (s *server) keepPast(k *Keeper) {
+func (s *server) keepPast(k *checkpoint.Keeper) {
 	for w := range s.past {
 		if s.past[w] > 0 || k.Loads() {
-			k.Count(Key(keyPast, s.id, w), &s.past[w])
+			k.Count(checkpoint.Key(keyPast, s.id, w), &s.past[w])
 		}
 	}
 }
 
 // Keep keeps the shard and all that decides what becomes of it.
-func (s *server) Keep(k *Keeper) {
+func (s *server) Keep(k *checkpoint.Keeper) {
 	if !s.job.Weightless {
 		size := s.job.Model.Layout().Size()
 		keepPacked(k, keyParam, s.shard, s.store.params.f, size)
@@ -78,28 +79,28 @@ func (s *server) Keep(k *Keeper) {
 		}
 	}
 	if !k.Loads() {
-		k.st.Ints[keyVersion] = int64(s.core.Version())
+		k.Of.Ints[keyVersion] = int64(s.core.Version())
 	}
 	s.tally(k)
 	s.keepPast(k)
 	s.keepMade(k)
 	for w, in := range s.store.in {
-		in.keepReceivers(k, under(keyIn, s.id, w))
+		in.keepReceivers(k, checkpoint.Under(keyIn, s.id, w))
 	}
-	if k.own && k.Loads() {
+	if k.Own && k.Loads() {
 		s.renew(k)
 		s.rated()
 		return
 	}
 	for w := range s.holds {
-		k.Count(Key(keyHolds, w, s.id), &s.holds[w])
+		k.Count(checkpoint.Key(keyHolds, w, s.id), &s.holds[w])
 	}
-	if !k.own {
+	if !k.Own {
 		s.down.keep(k)
 	}
-	s.store.amend.keep(k, under(keyAmends, s.id))
-	s.store.sent.keep(k, under(keySent, s.id), s.shard.size(), s.core.Holds)
-	if k.State(Key(keyCore, s.id), s.core); k.Loads() {
+	s.store.amend.keep(k, checkpoint.Under(keyAmends, s.id))
+	s.store.sent.keep(k, checkpoint.Under(keySent, s.id), s.shard.size(), s.core.Holds)
+	if k.State(checkpoint.Key(keyCore, s.id), s.core); k.Loads() {
 		s.rated()
 	}
 	s.keepMeasures(k, false)

@@ -6,6 +6,7 @@ import (
 
 	"github.com/gradlab/gradlab/comm"
 	"github.com/gradlab/gradlab/compress"
+	"github.com/gradlab/gradlab/sgd/train/checkpoint"
 	"github.com/gradlab/gradlab/sgd/train/timing"
 )
 
@@ -33,10 +34,10 @@ func (s *shardEnd) bytes() (up, down uint64) {
 }
 
 // tally keeps them, and what codecs raw and bf16 would have sent.
-func (s *shardEnd) tally(k *Keeper) {
+func (s *shardEnd) tally(k *checkpoint.Keeper) {
 	if !k.Loads() {
 		up, down := s.bytes()
-		tallied(k.st, s.rank, s.h, up, down)
+		tallied(k.Of, s.rank, s.h, up, down)
 	}
 }
 
@@ -189,17 +190,17 @@ func (s *ShardServer) Update(ctx context.Context, bytes int, do func()) error {
 }
 
 // Keep keeps the shard's parameters, what codecs have at this end, and bytes.
-func (s *ShardServer) Keep(k *Keeper) {
+func (s *ShardServer) Keep(k *checkpoint.Keeper) {
 	s.KeepVector(k, keyParam, s.x.f)
 	s.down.keep(k)
 	for w, in := range s.in {
-		in.keepReceivers(k, under(keyIn, s.id, w))
+		in.keepReceivers(k, checkpoint.Under(keyIn, s.id, w))
 	}
 	s.tally(k)
 }
 
 // KeepVector keeps the shard's part of a vector: the observer puts those of all shards
 // together, under one name.
-func (s *ShardServer) KeepVector(k *Keeper, name string, v []float32) {
+func (s *ShardServer) KeepVector(k *checkpoint.Keeper, name string, v []float32) {
 	keepPacked(k, name, s.shard, v, s.job.Model.Layout().Size())
 }

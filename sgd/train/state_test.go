@@ -7,7 +7,7 @@ import (
 	"testing"
 
 	"github.com/gradlab/gradlab/sgd"
-	"github.com/gradlab/gradlab/sgd/train"
+	"github.com/gradlab/gradlab/sgd/train/checkpoint"
 )
 
 func stateLayout() sgd.Layout {
@@ -18,13 +18,13 @@ func stateLayout() sgd.Layout {
 	return l
 }
 
-func someState() *train.State {
+func someState() *checkpoint.State {
 	long := make([]float32, 11)
 	for i := range long {
 		long[i] = float32(i) - 4.5
 	}
 	long[0], long[1], long[2] = float32(math.Inf(1)), float32(math.Copysign(0, -1)), math.SmallestNonzeroFloat32
-	return &train.State{
+	return &checkpoint.State{
 		Vectors: map[string][]float32{"param": long, "opt/adam/m": long, "held/0/1": {1, 2, 3}, "empty": {}},
 		Bytes:   map[string][]byte{"core/0": {0, 1, 255}, "codec/up/3/fc1.weight": []byte("text")},
 		Ints:    map[string]int64{"version": 7, "step/2": -1, "big": math.MaxInt64, "small": math.MinInt64},
@@ -45,7 +45,7 @@ func TestStateRoundTrip(t *testing.T) {
 			if err != nil || !bytes.Equal(b, again) {
 				t.Errorf("the same state is not always the same bytes: %v", err)
 			}
-			got, err := train.DecodeState(b, l)
+			got, err := checkpoint.Decode(b, l)
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -66,7 +66,7 @@ func TestStateOfAnotherLayout(t *testing.T) {
 	}
 	more := stateLayout()
 	more.Add("fc2.weight", sgd.Weight, 4, 4)
-	if _, err := train.DecodeState(b, more); err == nil {
+	if _, err := checkpoint.Decode(b, more); err == nil {
 		t.Error("a state without a tensor of the model is accepted")
 	}
 }
@@ -78,11 +78,11 @@ func TestStateTruncated(t *testing.T) {
 		t.Fatal(err)
 	}
 	for n := range b {
-		if _, err := train.DecodeState(b[:n], stateLayout()); err == nil {
+		if _, err := checkpoint.Decode(b[:n], stateLayout()); err == nil {
 			t.Errorf("%d of %d bytes are accepted", n, len(b))
 		}
 	}
-	if _, err := train.DecodeState(append(b, 0), stateLayout()); err == nil {
+	if _, err := checkpoint.Decode(append(b, 0), stateLayout()); err == nil {
 		t.Error("a byte too many is accepted")
 	}
 }
@@ -115,7 +115,7 @@ func FuzzDecodeState(f *testing.F) {
 	}
 	f.Fuzz(func(t *testing.T, b []byte) {
 		for _, l := range []sgd.Layout{stateLayout(), {}} {
-			s, err := train.DecodeState(b, l)
+			s, err := checkpoint.Decode(b, l)
 			if err != nil {
 				continue
 			}

@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"github.com/gradlab/gradlab/comm"
+	"github.com/gradlab/gradlab/sgd/train/checkpoint"
 )
 
 // StopRule says where a run may be stopped so that it goes on, resumed, as one
@@ -133,16 +134,16 @@ func (j *Job) isLast(updates int) bool { return updates == max(0, j.Updates-3) }
 // it in its state: on the virtual clock it goes on at that instant.
 
 // leave notes that the rank leaves the step before now.
-func leave(st *State, h comm.Host, rank int, now time.Duration) {
+func leave(st *checkpoint.State, h comm.Host, rank int, now time.Duration) {
 	if h.Virtual() {
-		st.Ints[Key(keyLeft, rank)] = int64(now)
+		st.Ints[checkpoint.Key(keyLeft, rank)] = int64(now)
 	}
 }
 
 // resumeAt lets the virtual clock come to the instant at which the rank left; ok is
 // false if the state knows of none.
-func resumeAt(ctx context.Context, st *State, h comm.Host, rank int) (ok bool, err error) {
-	at, ok := st.Ints[Key(keyLeft, rank)]
+func resumeAt(ctx context.Context, st *checkpoint.State, h comm.Host, rank int) (ok bool, err error) {
+	at, ok := st.Ints[checkpoint.Key(keyLeft, rank)]
 	if !ok || !h.Virtual() {
 		return false, nil
 	}

@@ -6,6 +6,7 @@ import (
 
 	"github.com/gradlab/gradlab/comm"
 	"github.com/gradlab/gradlab/comm/collective"
+	"github.com/gradlab/gradlab/sgd/train/checkpoint"
 	"github.com/gradlab/gradlab/sgd/train/record"
 )
 
@@ -61,10 +62,10 @@ func (r *reducer) moves(n, width int) (bytes int) {
 
 // tallied puts what a rank has sent and been sent into its state, by the name of
 // the rank: the observer adds it up.
-func tallied(st *State, rank int, h comm.Host, up, down uint64) {
+func tallied(st *checkpoint.State, rank int, h comm.Host, up, down uint64) {
 	c := h.Traffic().Count()
 	for name, n := range map[string]uint64{keyBytesUp: up, keyBytesDown: down, keyRaw: c.RawBytes, keyBF16: c.BF16Bytes} {
-		st.Ints[Key(name, rank)] = int64(n)
+		st.Ints[checkpoint.Key(name, rank)] = int64(n)
 	}
 }
 

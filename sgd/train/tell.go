@@ -9,6 +9,7 @@ import (
 	"github.com/gradlab/gradlab/comm"
 	"github.com/gradlab/gradlab/internal/f32"
 	"github.com/gradlab/gradlab/sgd"
+	"github.com/gradlab/gradlab/sgd/train/checkpoint"
 	"github.com/gradlab/gradlab/sgd/train/message"
 )
 
@@ -88,14 +89,14 @@ func (r *Rank) sendSnapshot(ctx context.Context, m mark, params Vector) error {
 
 // sendState tells the observer a rank's state at a mark; nil, or without weights:
 // it has none to go on from.
-func (r *Rank) sendState(ctx context.Context, st *State) error {
+func (r *Rank) sendState(ctx context.Context, st *checkpoint.State) error {
 	var b []byte
 	if st != nil && !r.job.Weightless {
 		if c := r.h.Traffic().Count(); c.WireSent+c.SharedSent > 0 {
 			links := map[string]uint64{keyWire: c.WireSent, keyShared: c.SharedSent, keyReport: c.SentBody[comm.Report],
 				keyBody: c.SentBody[comm.Gradient] + c.SentBody[comm.Parameters] + c.SentBody[comm.Report]}
 			for name, n := range links {
-				st.Ints[Key(name, r.rank)] = int64(n)
+				st.Ints[checkpoint.Key(name, r.rank)] = int64(n)
 			}
 		}
 		var err error
@@ -109,13 +110,13 @@ func (r *Rank) sendState(ctx context.Context, st *State) error {
 }
 
 // starts waits for the observer's word to begin; nil: from scratch.
-func (r *Rank) starts(ctx context.Context) (*State, error) {
+func (r *Rank) starts(ctx context.Context) (*checkpoint.State, error) {
 	st, _, err := r.told(ctx)
 	return st, err
 }
 
 // told is starts, and the word's flags.
-func (r *Rank) told(ctx context.Context) (st *State, flags message.Flags, err error) {
+func (r *Rank) told(ctx context.Context) (st *checkpoint.State, flags message.Flags, err error) {
 	f, err := onStart.Recv(ctx, r, r.job.Observer())
 	if err != nil {
 		return nil, 0, err
@@ -126,6 +127,6 @@ func (r *Rank) told(ctx context.Context) (st *State, flags message.Flags, err er
 		return nil, f.Flags, nil
 	}
 	// The state aliases the body, so the frame is left to the collector.
-	st, err = openState(f.Body)
+	st, err = checkpoint.Open(f.Body)
 	return st, f.Flags, err
 }

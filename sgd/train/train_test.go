@@ -24,6 +24,7 @@ import (
 	"github.com/gradlab/gradlab/sgd"
 	"github.com/gradlab/gradlab/sgd/nn"
 	"github.com/gradlab/gradlab/sgd/train"
+	"github.com/gradlab/gradlab/sgd/train/checkpoint"
 	"github.com/gradlab/gradlab/sgd/train/record"
 	"github.com/gradlab/gradlab/sgd/train/timing"
 	"github.com/gradlab/gradlab/staleness"
@@ -163,15 +164,15 @@ func unchecked(opts ...option) *train.Job {
 
 type sink struct {
 	evals  []record.Eval
-	states map[int]*train.State
-	last   *train.State
+	states map[int]*checkpoint.State
+	last   *checkpoint.State
 }
 
 func (s *sink) Progress(record.Progress) {}
 func (s *sink) Eval(e record.Eval)       { s.evals = append(s.evals, e) }
-func (s *sink) Checkpoint(v int, st *train.State) error {
+func (s *sink) Checkpoint(v int, st *checkpoint.State) error {
 	if s.states == nil {
-		s.states = map[int]*train.State{}
+		s.states = map[int]*checkpoint.State{}
 	}
 	s.states[v], s.last = st, st
 	return nil
@@ -181,13 +182,13 @@ func simulated(start time.Duration) comm.Net {
 	return &sim.Net{Start: start, Network: &sim.Fair{Bandwidth: 1e8, Latency: 100 * time.Microsecond}}
 }
 
-func runOn(t testing.TB, net comm.Net, j *train.Job, start *train.State) (*train.Observer, *sink) {
+func runOn(t testing.TB, net comm.Net, j *train.Job, start *checkpoint.State) (*train.Observer, *sink) {
 	t.Helper()
 	s := &sink{}
 	return observeOn(t, net, j, start, s), s
 }
 
-func observeOn(t testing.TB, net comm.Net, j *train.Job, start *train.State, s train.Sink) *train.Observer {
+func observeOn(t testing.TB, net comm.Net, j *train.Job, start *checkpoint.State, s train.Sink) *train.Observer {
 	t.Helper()
 	o := &train.Observer{Job: j, Sink: s, Start: start}
 	programs, err := j.Programs(o)
@@ -420,7 +421,7 @@ func resumes(t *testing.T, least int, opts ...option) (whole *train.Observer, s 
 		if err != nil {
 			t.Fatal(err)
 		}
-		back, err := train.DecodeState(b, whole.Job.Model.Layout())
+		back, err := checkpoint.Decode(b, whole.Job.Model.Layout())
 		if err != nil {
 			t.Fatal(err)
 		}

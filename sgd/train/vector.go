@@ -5,6 +5,7 @@ import (
 
 	"github.com/gradlab/gradlab/comm"
 	"github.com/gradlab/gradlab/internal/f32"
+	"github.com/gradlab/gradlab/sgd/train/checkpoint"
 )
 
 // Vector is a float vector that can travel as it is: where memory looks like
@@ -111,8 +112,8 @@ func (v Vector) frame(hd comm.Header, lo, n int) (f comm.Frame, ok bool) {
 
 // keepPacked keeps a shard's part of a vector that is as long as the parameters: the
 // observer puts the parts of all shards together.
-func keepPacked(k *Keeper, name string, sh *shard, v []float32, size int) {
-	if !k.Loads() || k.own || k.Err() != nil {
+func keepPacked(k *checkpoint.Keeper, name string, sh *shard, v []float32, size int) {
+	if !k.Loads() || k.Own || k.Err() != nil {
 		k.Vector(name, v)
 		return
 	}

@@ -2,6 +2,7 @@ package train
 
 import (
 	"context"
+	"github.com/gradlab/gradlab/sgd/train/checkpoint"
 	"github.com/gradlab/gradlab/sgd/train/message"
 	"github.com/gradlab/gradlab/sgd/train/record"
 )
@@ -57,7 +58,7 @@ func (w *worker) passed() uint16 {
 }
 
 // mark tells the worker's state and waits until all have done so.
-func (w *worker) mark(ctx context.Context, st *State) error {
+func (w *worker) mark(ctx context.Context, st *checkpoint.State) error {
 	if err := w.sendState(ctx, st); err != nil {
 		return err
 	}
@@ -147,33 +148,33 @@ func (w *worker) Final(r *record.RankReport) {
 
 // Keep keeps what the worker has. One that was dead has nothing, and begins anew
 // with the others.
-func (w *worker) Keep(k *Keeper) {
-	step := Key(keyStep, w.rank)
+func (w *worker) Keep(k *checkpoint.Keeper) {
+	step := checkpoint.Key(checkpoint.KeyStep, w.rank)
 	alive := !k.Loads() || k.Has(step)
 	k.Int(step, &w.step)
 	for r := 0; r < w.job.Workers && !alive; r++ {
 		other := 0
-		k.Int(Key(keyStep, r), &other)
+		k.Int(checkpoint.Key(checkpoint.KeyStep, r), &other)
 		w.step = max(w.step, other)
 	}
-	k.Count(Key(keyZeroed, w.rank), &w.stats.zeroed)
-	k.Count(Key(keyVoided, w.rank), &w.stats.voided)
+	k.Count(checkpoint.Key(keyZeroed, w.rank), &w.stats.zeroed)
+	k.Count(checkpoint.Key(keyVoided, w.rank), &w.stats.voided)
 	if w.job.Elastic {
 		w.keepGone(k)
 	}
 	if alive {
-		w.amend.keep(k, under(keyAmend, w.rank))
+		w.amend.keep(k, checkpoint.Under(keyAmend, w.rank))
 	}
 	for _, l := range w.links {
 		if alive {
-			l.out.keep(k, under(keyUp, w.rank))
+			l.out.keep(k, checkpoint.Under(keyUp, w.rank))
 		}
-		if k.own || k.anew { // an epoch counts anew, and begins with the servers' parameters
+		if k.Own || k.Anew { // an epoch counts anew, and begins with the servers' parameters
 			continue
 		}
-		k.Count(Key(keySeq, w.rank, l.id), &l.seq)
+		k.Count(checkpoint.Key(keySeq, w.rank, l.id), &l.seq)
 		if k.Loads() || l.before > 0 {
-			k.Count(Key(keyBefore, w.rank, l.id), &l.before)
+			k.Count(checkpoint.Key(keyBefore, w.rank, l.id), &l.before)
 		}
 		if k.Loads() {
 			w.takeHeld(k, l)
@@ -182,20 +183,20 @@ func (w *worker) Keep(k *Keeper) {
 }
 
 // takeHeld takes up what a server knows that the worker holds of its shard.
-func (w *worker) takeHeld(k *Keeper, l *link) {
-	k.Count(Key(keyHolds, w.rank, l.id), &l.version)
+func (w *worker) takeHeld(k *checkpoint.Keeper, l *link) {
+	k.Count(checkpoint.Key(keyHolds, w.rank, l.id), &l.version)
 	if l.in.absolute {
 		return
 	}
 	held := make([]float32, l.shard.size())
-	if k.Vector(Key(keyHeld, l.id, w.rank), held); k.Err() == nil {
+	if k.Vector(checkpoint.Key(keyHeld, l.id, w.rank), held); k.Err() == nil {
 		l.shard.scatter(w.params.f, held)
 	}
 }
 
 // leaves notes when the worker leaves a step at which the run stops, where all do so
 // at instants of their own.
-func (w *worker) leaves(st *State) {
+func (w *worker) leaves(st *checkpoint.State) {
 	mark := w.job.CheckpointEvery > 0 && w.step%w.job.CheckpointEvery == 0 // all go on together
 	if !mark && w.flags&FlagStop != 0 && w.job.synchronous() && w.job.tree() == nil {
 		leave(st, w.h, w.rank, w.h.Now())

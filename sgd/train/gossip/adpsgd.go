@@ -8,6 +8,7 @@ import (
 	"github.com/gradlab/gradlab/comm/collective"
 	"github.com/gradlab/gradlab/internal/rng"
 	"github.com/gradlab/gradlab/sgd/train"
+	"github.com/gradlab/gradlab/sgd/train/checkpoint"
 	"github.com/gradlab/gradlab/sgd/train/message"
 )
 
@@ -209,4 +210,4 @@ func (n *pairer) Model() train.Vector {
 }
 
 // Keep implements train.Mover.
-func (n *pairer) Keep(*train.Keeper) {}
+func (n *pairer) Keep(*checkpoint.Keeper) {}

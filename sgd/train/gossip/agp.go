@@ -8,6 +8,7 @@ import (
 	"github.com/gradlab/gradlab/comm"
 	"github.com/gradlab/gradlab/internal/f32"
 	"github.com/gradlab/gradlab/sgd/train"
+	"github.com/gradlab/gradlab/sgd/train/checkpoint"
 	"github.com/gradlab/gradlab/sgd/train/message"
 )
 
@@ -216,4 +217,6 @@ func (n *freePusher) Model() train.Vector {
 }
 
 // Keep implements train.Mover.
-func (n *freePusher) Keep(k *train.Keeper) { k.Float(train.Key(keyWeight, n.ID()), &n.weight) }
+func (n *freePusher) Keep(k *checkpoint.Keeper) {
+	k.Float(checkpoint.Key(keyWeight, n.ID()), &n.weight)
+}

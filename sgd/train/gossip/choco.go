@@ -7,6 +7,7 @@ import (
 	"github.com/gradlab/gradlab/comm/collective"
 	"github.com/gradlab/gradlab/internal/f32"
 	"github.com/gradlab/gradlab/sgd/train"
+	"github.com/gradlab/gradlab/sgd/train/checkpoint"
 )
 
 // Choco is CHOCO-SGD (Koloskova, Stich and Jaggi 2019): gossip through any
@@ -143,10 +144,10 @@ func (n *gossip) meet(ctx context.Context) error {
 func (n *gossip) Model() train.Vector { return n.X.Share() }
 
 // Keep implements train.Mover.
-func (n *gossip) Keep(k *train.Keeper) {
+func (n *gossip) Keep(k *checkpoint.Keeper) {
 	if n.Renewed() { // neighbours have yet to meet
 		return
 	}
-	k.Vector(train.Key(keyKnown, n.ID()), n.known)
-	k.Vector(train.Key(keyHeard, n.ID()), n.sum)
+	k.Vector(checkpoint.Key(keyKnown, n.ID()), n.known)
+	k.Vector(checkpoint.Key(keyHeard, n.ID()), n.sum)
 }

@@ -5,6 +5,7 @@ import (
 
 	"github.com/gradlab/gradlab/internal/f32"
 	"github.com/gradlab/gradlab/sgd/train"
+	"github.com/gradlab/gradlab/sgd/train/checkpoint"
 )
 
 // DPSGD is decentralised parallel SGD (Lian et al. 2017): there is no server and
@@ -97,4 +98,4 @@ func (n *neighbour) Move(ctx context.Context) error {
 func (n *neighbour) Model() train.Vector { return n.X.Share() }
 
 // Keep implements train.Mover.
-func (n *neighbour) Keep(*train.Keeper) {}
+func (n *neighbour) Keep(*checkpoint.Keeper) {}

@@ -8,6 +8,7 @@ import (
 
 	"github.com/gradlab/gradlab/compress"
 	"github.com/gradlab/gradlab/sgd/train"
+	"github.com/gradlab/gradlab/sgd/train/checkpoint"
 )
 
 // Hogwild is SGD by threads that share one vector without a lock (Niu et al.
@@ -145,7 +146,7 @@ func (n *hog) Model() train.Vector {
 
 // Keep implements train.Mover. The vector is kept by the first, and put back once for all
 // who share it.
-func (n *hog) Keep(k *train.Keeper) {
+func (n *hog) Keep(k *checkpoint.Keeper) {
 	if !k.Loads() {
 		if n.ID() == 0 {
 			k.Vector("param", n.Model().F())

@@ -8,6 +8,7 @@ import (
 	"github.com/gradlab/gradlab/comm/collective"
 	"github.com/gradlab/gradlab/internal/f32"
 	"github.com/gradlab/gradlab/sgd/train"
+	"github.com/gradlab/gradlab/sgd/train/checkpoint"
 )
 
 // SGP is stochastic gradient push (Assran et al. 2019): averaging by push-sum,
@@ -204,8 +205,8 @@ func (n *pusher) has(from, step int) bool {
 }
 
 // Keep implements train.Mover.
-func (n *pusher) Keep(k *train.Keeper) {
-	k.Float(train.Key(keyWeight, n.ID()), &n.weight)
+func (n *pusher) Keep(k *checkpoint.Keeper) {
+	k.Float(checkpoint.Key(keyWeight, n.ID()), &n.weight)
 	if k.Loads() && n.Renewed() {
 		z := n.Model()
 		n.X.Release()
@@ -221,7 +222,7 @@ func (n *pusher) Keep(k *train.Keeper) {
 	}
 	for i := range n.early {
 		m := &n.early[i]
-		name := train.Key(keyLate, n.ID(), m.from, m.step)
+		name := checkpoint.Key(keyLate, n.ID(), m.from, m.step)
 		k.Vector(name, m.x)
 		k.Float(name, &m.weight)
 		k.Instant(name+keyAt, &m.at)

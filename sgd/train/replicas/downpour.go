@@ -7,6 +7,7 @@ import (
 	"github.com/gradlab/gradlab/internal/f32"
 	"github.com/gradlab/gradlab/sgd"
 	"github.com/gradlab/gradlab/sgd/train"
+	"github.com/gradlab/gradlab/sgd/train/checkpoint"
 	"github.com/gradlab/gradlab/staleness"
 )
 
@@ -276,14 +277,14 @@ func (r *replica) push(ctx context.Context) error {
 
 // Keep keeps what was added up since the last push, too: at a mark that is nothing,
 // but a stop comes at any step.
-func (r *replica) Keep(k *train.Keeper) {
-	name := train.Key(keySum, r.ID())
+func (r *replica) Keep(k *checkpoint.Keeper) {
+	name := checkpoint.Key(keySum, r.ID())
 	if k.Loads() && k.Has(name) {
 		r.sum = train.NewVector(r.Job().Model.Layout().Size())
 	}
 	if r.sum.F() != nil {
 		k.Vector(name, r.sum.F())
-		k.Float(train.Key(keyLosses, r.ID()), &r.losses)
+		k.Float(checkpoint.Key(keyLosses, r.ID()), &r.losses)
 	}
 	r.Links.Keep(k)
 }

@@ -14,6 +14,7 @@ import (
 	"github.com/gradlab/gradlab/lrschedule"
 	"github.com/gradlab/gradlab/sgd"
 	"github.com/gradlab/gradlab/sgd/train"
+	"github.com/gradlab/gradlab/sgd/train/checkpoint"
 )
 
 // Names in checkpoints, with the worker's number behind them. Old checkpoints are read
@@ -260,14 +261,14 @@ func (e *elastic) scale(v []float32, by float32) {
 
 // Keep keeps what the worker has of its own, beside its links. One that was dead begins
 // anew at the centre.
-func (e *elastic) Keep(k *train.Keeper) {
+func (e *elastic) Keep(k *checkpoint.Keeper) {
 	e.Links.Keep(k)
-	own := train.Key(keyOwn, e.ID())
+	own := checkpoint.Key(keyOwn, e.ID())
 	if k.Loads() && !k.Has(own) {
 		k.Vector(keyParam, e.x)
 		return
 	}
 	k.Vector(own, e.x)
 	e.rule.Keep(k)
-	k.Float(train.Key(keyLosses, e.ID()), &e.losses)
+	k.Float(checkpoint.Key(keyLosses, e.ID()), &e.losses)
 }

@@ -12,6 +12,7 @@ import (
 	"github.com/gradlab/gradlab/sgd/data"
 	"github.com/gradlab/gradlab/sgd/nn"
 	"github.com/gradlab/gradlab/sgd/train"
+	"github.com/gradlab/gradlab/sgd/train/checkpoint"
 	"github.com/gradlab/gradlab/sgd/train/record"
 	"github.com/gradlab/gradlab/sgd/train/replicas"
 	"github.com/gradlab/gradlab/sgd/train/timing"
@@ -20,9 +21,9 @@ import (
 
 type deaf struct{}
 
-func (deaf) Progress(record.Progress)           {}
-func (deaf) Eval(record.Eval)                   {}
-func (deaf) Checkpoint(int, *train.State) error { return nil }
+func (deaf) Progress(record.Progress)                {}
+func (deaf) Eval(record.Eval)                        {}
+func (deaf) Checkpoint(int, *checkpoint.State) error { return nil }
 
 // Four workers with parameters of their own pull a centre, and it them, after every five
 // steps, each when it gets there. What is evaluated is the centre.

@@ -11,6 +11,7 @@ import (
 	"github.com/gradlab/gradlab/comm"
 	"github.com/gradlab/gradlab/sgd/lbfgs"
 	"github.com/gradlab/gradlab/sgd/train"
+	"github.com/gradlab/gradlab/sgd/train/checkpoint"
 	"github.com/gradlab/gradlab/sgd/train/message"
 	"github.com/gradlab/gradlab/sgd/train/record"
 )
@@ -451,10 +452,10 @@ func (c *coordinator) record() *coordinatorState {
 }
 
 // Keep keeps what the coordinator knows.
-func (c *coordinator) Keep(k *train.Keeper) {
+func (c *coordinator) Keep(k *checkpoint.Keeper) {
 	s := c.record()
 	if ok := k.Record(keyCoordinator, s); !ok {
-		k.Fail(train.ErrNoState)
+		k.Fail(checkpoint.ErrNoState)
 	} else if k.Loads() {
 		c.iter, c.eval, c.samples, c.handed = s.Iter, s.Eval, s.Samples, s.Handed
 	} else {

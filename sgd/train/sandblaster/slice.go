@@ -11,6 +11,7 @@ import (
 	"github.com/gradlab/gradlab/comm/ps"
 	"github.com/gradlab/gradlab/sgd/lbfgs"
 	"github.com/gradlab/gradlab/sgd/train"
+	"github.com/gradlab/gradlab/sgd/train/checkpoint"
 	"github.com/gradlab/gradlab/sgd/train/record"
 )
 
@@ -260,26 +261,26 @@ func (s *slice) answer(ctx context.Context) error {
 
 // Keep implements train.Part: it keeps the shard's part of every vector, and what it
 // has counted.
-func (s *slice) Keep(k *train.Keeper) {
+func (s *slice) Keep(k *checkpoint.Keeper) {
 	s.ShardServer.Keep(k)
 	for i, v := range s.mem {
 		if lbfgs.Vec(i) != lbfgs.X {
-			s.KeepVector(k, train.Key(keyHistory, i), v)
+			s.KeepVector(k, checkpoint.Key(keyHistory, i), v)
 		}
 	}
 	k.Int(keyVersion, &s.version)
-	own := train.Key(keySlice, s.Shard()) + "/"
+	own := checkpoint.Key(keySlice, s.Shard()) + "/"
 	k.Count(own+"applied", &s.ledger.Applied)
 	k.Count(own+"rejected", &s.ledger.Rejected)
 	s.keepPast(k, own+"past")
 	for w := range s.taken {
-		k.Count(train.Key(own+"taken", w), &s.taken[w])
+		k.Count(checkpoint.Key(own+"taken", w), &s.taken[w])
 		sent := s.taken[w]
 		switch {
 		case !k.Lived(w): // it begins anew
 			sent = 0
 		case k.Loads() && s.Job().Elastic: // it may have died since it told its state, with which it goes on
-			k.Count(train.Key(keySeq, w, s.Shard()), &sent)
+			k.Count(checkpoint.Key(keySeq, w, s.Shard()), &sent)
 		}
 		s.past[w], s.taken[w] = s.past[w]+s.taken[w]-sent, sent
 	}
@@ -288,11 +289,11 @@ func (s *slice) Keep(k *train.Keeper) {
 
 // keepPast keeps how many pushes there were of workers that died: by worker where others
 // come in their place.
-func (s *slice) keepPast(k *train.Keeper, name string) {
+func (s *slice) keepPast(k *checkpoint.Keeper, name string) {
 	if s.Job().Elastic {
 		for w := range s.past {
 			n := s.past[w] + s.told[w] // last reports of before are gone
-			if k.Count(train.Key(name, w), &n); k.Loads() {
+			if k.Count(checkpoint.Key(name, w), &n); k.Loads() {
 				s.past[w] = n
 			}
 		}

@@ -12,6 +12,7 @@ import (
 	"github.com/gradlab/gradlab/comm"
 	"github.com/gradlab/gradlab/comm/sim"
 	"github.com/gradlab/gradlab/sgd/train"
+	"github.com/gradlab/gradlab/sgd/train/checkpoint"
 	"github.com/gradlab/gradlab/sgd/train/timing"
 )
 
@@ -271,7 +272,7 @@ func showsUnderWay(m train.Mode) error {
 			if i == 0 && j.StopRule(false, 0) != train.StopAtStep {
 				return nil // nobody rests after steps
 			}
-			start, from := int64(0), (*train.State)(nil)
+			start, from := int64(0), (*checkpoint.State)(nil)
 			if i == 2 {
 				if from = legs[1].last; from == nil || legs[1].obs.Final.Step >= j.Updates {
 					return fmt.Errorf("it did not stop")

@@ -23,6 +23,7 @@ import (
 	"github.com/gradlab/gradlab/comm/nemesis"
 	"github.com/gradlab/gradlab/comm/sim"
 	"github.com/gradlab/gradlab/sgd/train"
+	"github.com/gradlab/gradlab/sgd/train/checkpoint"
 	"github.com/gradlab/gradlab/sgd/train/record"
 )
 
@@ -95,14 +96,14 @@ func safely(f func() error) (err error) {
 // result is what came of a run.
 type result struct {
 	*train.Observer
-	states []*train.State // its checkpoints, in order
+	states []*checkpoint.State // its checkpoints, in order
 	evals  []record.Eval
 }
 
 // Progress, Eval and Checkpoint implement train.Sink.
 func (*result) Progress(record.Progress) {}
 func (r *result) Eval(e record.Eval)     { r.evals = append(r.evals, e) }
-func (r *result) Checkpoint(_ int, s *train.State) error {
+func (r *result) Checkpoint(_ int, s *checkpoint.State) error {
 	r.states = append(r.states, s)
 	return nil
 }
@@ -112,7 +113,7 @@ func virtual(start time.Duration) *sim.Net {
 }
 
 // run makes a run of a job; from is the state it begins from, or nil.
-func run(j *train.Job, net comm.Net, from *train.State) (*result, error) {
+func run(j *train.Job, net comm.Net, from *checkpoint.State) (*result, error) {
 	j.Prepare()
 	r := &result{Observer: &train.Observer{Job: j, Start: from}}
 	r.Sink = r
@@ -202,7 +203,7 @@ func resume(m train.Mode) error {
 		if err != nil {
 			return err
 		}
-		back, err := train.DecodeState(b, j.Model.Layout())
+		back, err := checkpoint.Decode(b, j.Model.Layout())
 		if err != nil {
 			return err
 		}

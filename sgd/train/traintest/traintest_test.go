@@ -6,6 +6,7 @@ import (
 	"testing"
 
 	"github.com/gradlab/gradlab/sgd/train"
+	"github.com/gradlab/gradlab/sgd/train/checkpoint"
 	"github.com/gradlab/gradlab/sgd/train/gossip"
 	"github.com/gradlab/gradlab/sgd/train/record"
 	_ "github.com/gradlab/gradlab/sgd/train/replicas"
@@ -40,7 +41,7 @@ func (l liar) Part(r *train.Rank) (train.Part, error) {
 
 type forgets struct{ train.Part }
 
-func (p forgets) Keep(k *train.Keeper) {
+func (p forgets) Keep(k *checkpoint.Keeper) {
 	if !k.Loads() {
 		p.Part.Keep(k)
 	}

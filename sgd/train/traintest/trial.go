@@ -14,6 +14,7 @@ import (
 	"github.com/gradlab/gradlab/internal/f32"
 	"github.com/gradlab/gradlab/sgd"
 	"github.com/gradlab/gradlab/sgd/train"
+	"github.com/gradlab/gradlab/sgd/train/checkpoint"
 	"github.com/gradlab/gradlab/sgd/train/record"
 )
 
@@ -104,7 +105,7 @@ type trial struct {
 	job     *train.Job
 	traits  train.Traits
 	obs     *train.Observer
-	last    *train.State // its last checkpoint
+	last    *checkpoint.State // its last checkpoint
 	reports map[int]record.RankReport
 	events  []event
 	points  []point
@@ -137,7 +138,7 @@ func rounds(n int) option {
 }
 
 // try runs a job on a net; nil is a virtual cluster.
-func try(j *train.Job, net comm.Net, from *train.State) (*trial, error) {
+func try(j *train.Job, net comm.Net, from *checkpoint.State) (*trial, error) {
 	if net == nil {
 		net = virtual(0)
 	}

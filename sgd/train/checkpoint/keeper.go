@@ -1,4 +1,4 @@
-package train
+package checkpoint
 
 import (
 	"encoding"
@@ -17,24 +17,27 @@ import (
 // keeps something names it once, in lines that do both. The first error stays, and
 // what comes after it does nothing.
 type Keeper struct {
-	st    *State
+	Of    *State // what is kept, or loaded
 	loads bool
-	own   bool    // what this rank alone has: what its process shares is there
-	whole bool    // what this rank has of what all have alike, too, whoever keeps it
-	anew  bool    // codecs begin without what they kept
-	left  float64 // square of the norm of what codecs that were kept have yet to send
+	Own   bool    // what this rank alone has: what its process shares is there
+	Whole bool    // what this rank has of what all have alike, too, whoever keeps it
+	Anew  bool    // codecs begin without what they kept
+	Left  float64 // square of the norm of what codecs that were kept have yet to send
 	err   error
 }
 
-func saving(st *State) *Keeper  { return &Keeper{st: st} }
-func loading(st *State) *Keeper { return &Keeper{st: st, loads: true} }
+// Saving is a keeper that puts things into a state.
+func Saving(st *State) *Keeper { return &Keeper{Of: st} }
+
+// Loading is a keeper that takes things out of a state.
+func Loading(st *State) *Keeper { return &Keeper{Of: st, loads: true} }
 
 // Loads says that state is taken up; else it is kept.
 func (k *Keeper) Loads() bool { return k.loads }
 
 // Alike says whether a rank names what all ranks have alike: it is kept by the first one,
 // or by each for itself.
-func (k *Keeper) Alike(rank int) bool { return k.loads || k.own || k.whole || rank == 0 }
+func (k *Keeper) Alike(rank int) bool { return k.loads || k.Own || k.Whole || rank == 0 }
 
 // Err is the first error.
 func (k *Keeper) Err() error { return k.err }
@@ -49,18 +52,18 @@ func (k *Keeper) Fail(err error) {
 // Has says whether a checkpoint that is loaded has a number, a vector or bytes of a
 // name.
 func (k *Keeper) Has(name string) bool {
-	_, n := k.st.Ints[name]
-	_, b := k.st.Bytes[name]
-	return n || b || k.st.has(name)
+	_, n := k.Of.Ints[name]
+	_, b := k.Of.Bytes[name]
+	return n || b || k.Of.Has(name)
 }
 
 // keepNumber keeps a whole number; one that a checkpoint does not have is 0.
 func keepNumber[T int | int64 | uint64 | time.Duration](k *Keeper, name string, v *T) {
 	if k.loads {
-		*v = T(k.st.Ints[name])
+		*v = T(k.Of.Ints[name])
 		return
 	}
-	k.st.Ints[name] = int64(*v)
+	k.Of.Ints[name] = int64(*v)
 }
 
 // Int keeps a number; one that a checkpoint does not have is 0.
@@ -75,7 +78,7 @@ func (k *Keeper) Instant(name string, v *time.Duration) { keepNumber(k, name, v)
 // Counts keeps counts by name, under a prefix. What is loaded is added to counts.
 func (k *Keeper) Counts(prefix string, counts map[string]uint64) {
 	if k.loads {
-		for name := range k.st.Ints {
+		for name := range k.Of.Ints {
 			if of, ok := strings.CutPrefix(name, prefix); ok {
 				counts[of] = 0
 			}
@@ -90,14 +93,14 @@ func (k *Keeper) Counts(prefix string, counts map[string]uint64) {
 
 // Lived says whether a worker lived when the checkpoint that is loaded was made. One
 // that did not begins anew. It is true when state is kept.
-func (k *Keeper) Lived(worker int) bool { return !k.loads || k.Has(Key(keyStep, worker)) }
+func (k *Keeper) Lived(worker int) bool { return !k.loads || k.Has(Key(KeyStep, worker)) }
 
-// inPlaceOf loads, for a worker, what the first one had that lived when the checkpoint
+// InPlaceOf loads, for a worker, what the first one had that lived when the checkpoint
 // was made.
-func (k *Keeper) inPlaceOf(workers, worker int) *Keeper {
+func (k *Keeper) InPlaceOf(workers, worker int) *Keeper {
 	for r := range workers {
 		if k.Lived(r) {
-			return loading(k.st.renamed(r, worker))
+			return Loading(k.Of.Renamed(r, worker))
 		}
 	}
 	return k
@@ -118,21 +121,21 @@ func (k *Keeper) Vector(name string, v []float32) {
 	switch {
 	case k.err != nil:
 	case k.loads:
-		k.err = k.st.Vector(name, v)
+		k.err = k.Of.Vector(name, v)
 	default:
-		k.st.Vectors[name] = v
+		k.Of.Vectors[name] = v
 	}
 }
 
-// values keeps a vector as bytes, which others do not put together. missing says
+// Values keeps a vector as bytes, which others do not put together. missing says
 // what a checkpoint without it means.
-func (k *Keeper) values(name string, v []float32, missing string) {
+func (k *Keeper) Values(name string, v []float32, missing string) {
 	switch {
 	case k.err != nil:
 	case !k.loads:
-		k.st.Bytes[name] = f32.AppendBytes(nil, v)
+		k.Of.Bytes[name] = f32.AppendBytes(nil, v)
 	default:
-		b, ok := k.st.Bytes[name]
+		b, ok := k.Of.Bytes[name]
 		switch {
 		case !ok && len(v) > 0:
 			k.err = fmt.Errorf("the checkpoint has no %q: %s", name, missing)
@@ -162,19 +165,19 @@ func (k *Keeper) State(name string, v any) {
 		if err != nil {
 			k.err = fmt.Errorf("state of %s: %w", name, err)
 		} else if len(b) > 0 {
-			k.st.Bytes[name] = b
+			k.Of.Bytes[name] = b
 		}
-		if k.own {
+		if k.Own {
 			n := compress.ResidualNorm(v)
-			k.left += float64(n * n)
+			k.Left += float64(n * n)
 		}
 		return
 	}
 	u, ok := v.(encoding.BinaryUnmarshaler)
-	if !ok || k.anew && strings.HasPrefix(name, keyCodecs) {
+	if !ok || k.Anew && strings.HasPrefix(name, KeyCodecs) {
 		return
 	}
-	b, ok := k.st.Bytes[name]
+	b, ok := k.Of.Bytes[name]
 	if !ok {
 		k.err = fmt.Errorf("state of %s: %w", name, ErrNoState)
 	} else if err := u.UnmarshalBinary(b); err != nil {
@@ -190,10 +193,10 @@ func (k *Keeper) Record(name string, v any) (ok bool) {
 	}
 	if !k.loads {
 		b, err := json.Marshal(v)
-		k.err, k.st.Bytes[name] = err, b
+		k.err, k.Of.Bytes[name] = err, b
 		return err == nil
 	}
-	b, ok := k.st.Bytes[name]
+	b, ok := k.Of.Bytes[name]
 	if !ok {
 		return false
 	}

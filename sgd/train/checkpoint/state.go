@@ -1,4 +1,4 @@
-package train
+package checkpoint
 
 import (
 	"fmt"
@@ -22,9 +22,9 @@ type State struct {
 	raw map[string][]byte // vectors of an opened state, not decoded
 }
 
-// renamed is what belongs to a rank, under the names of another one, and what belongs to
+// Renamed is what belongs to a rank, under the names of another one, and what belongs to
 // none.
-func (s *State) renamed(from, to int) *State {
+func (s *State) Renamed(from, to int) *State {
 	name := func(of string) (string, bool) {
 		parts := strings.Split(of, "/")
 		for i, p := range parts {
@@ -35,7 +35,7 @@ func (s *State) renamed(from, to int) *State {
 		}
 		return of, true
 	}
-	out := newState()
+	out := New()
 	copyAs(out.Vectors, s.Vectors, name)
 	copyAs(out.Bytes, s.Bytes, name)
 	copyAs(out.Ints, s.Ints, name)
@@ -54,7 +54,8 @@ func copyAs[T any](dst, src map[string]T, name func(string) (string, bool)) {
 	}
 }
 
-func newState() *State {
+// New is a state without anything in it.
+func New() *State {
 	return &State{Vectors: map[string][]float32{}, Bytes: map[string][]byte{}, Ints: map[string]int64{}}
 }
 
@@ -92,9 +93,9 @@ func tensor(name string, v []float32, shape ...int) safetensors.Tensor {
 	return safetensors.Tensor{Name: name, DType: "F32", Shape: shape, Data: b}
 }
 
-// DecodeState reads what Encode wrote with the same layout; any other bytes
+// Decode reads what Encode wrote with the same layout; any other bytes
 // give an error. Bytes alias b.
-func DecodeState(b []byte, l sgd.Layout) (*State, error) {
+func Decode(b []byte, l sgd.Layout) (*State, error) {
 	f, err := safetensors.Decode(b)
 	if err != nil {
 		return nil, err
@@ -103,7 +104,7 @@ func DecodeState(b []byte, l sgd.Layout) (*State, error) {
 }
 
 func fromFile(f *safetensors.File, l sgd.Layout) (*State, error) {
-	s := newState()
+	s := New()
 	filled := map[string]int{}
 	for _, t := range f.Tensors {
 		switch t.DType {
@@ -154,9 +155,9 @@ func fromFile(f *safetensors.File, l sgd.Layout) (*State, error) {
 	return s, nil
 }
 
-// openState reads what Encode wrote without a layout, for a rank that takes up its
+// Open reads what Encode wrote without a layout, for a rank that takes up its
 // own small part of a run's state: vectors stay bytes of b until they are asked for.
-func openState(b []byte) (*State, error) {
+func Open(b []byte) (*State, error) {
 	f, err := safetensors.Decode(b)
 	if err != nil {
 		return nil, err
@@ -177,8 +178,16 @@ func openState(b []byte) (*State, error) {
 	return s, err
 }
 
-// merge takes over o's entries.
-func (s *State) merge(o *State) {
+// VectorBytes is four for each value of a vector.
+func (s *State) VectorBytes() (n int) {
+	for _, v := range s.Vectors {
+		n += 4 * len(v)
+	}
+	return n
+}
+
+// Merge takes over o's entries.
+func (s *State) Merge(o *State) {
 	maps.Copy(s.Vectors, o.Vectors)
 	maps.Copy(s.Bytes, o.Bytes)
 	maps.Copy(s.Ints, o.Ints)
@@ -186,7 +195,7 @@ func (s *State) merge(o *State) {
 
 func sortedKeys[V any](m map[string]V) []string { return slices.Sorted(maps.Keys(m)) }
 
-// vector copies the named vector into dst.
+// Vector copies the named vector into dst.
 func (s *State) Vector(name string, dst []float32) error {
 	v, decoded := s.Vectors[name]
 	raw, opened := s.raw[name]
@@ -204,8 +213,8 @@ func (s *State) Vector(name string, dst []float32) error {
 	return nil
 }
 
-// has says whether there is a vector of that name.
-func (s *State) has(name string) bool {
+// Has says whether there is a vector of that name.
+func (s *State) Has(name string) bool {
 	_, decoded := s.Vectors[name]
 	_, opened := s.raw[name]
 	return decoded || opened
