@@ -56,7 +56,7 @@ func (c *Calibration) Write(out io.Writer, style string) error {
 	if err := keys.Write(out, style, 0); err != nil {
 		return err
 	}
-	fmt.Fprintf(out, "before: what is known of transport %s (gradlab list transports); learned: the part of a key's variance that the points took away\n", transport(c.base))
+	fmt.Fprintf(out, "before: what is known of transport %s (gradlab list transports); learned: the part of a key's variance that the points took away\n", c.base.Transport)
 	for _, line := range c.findings() {
 		fmt.Fprintln(out, line)
 	}
@@ -68,13 +68,6 @@ func (c *Calibration) unknown(p CalibrationPoint) bool {
 	return slices.ContainsFunc(c.free, func(x free) bool {
 		return x.of != "" && x.of == p.config.Timing && x.Times >= anything || x.isLink() && p.config.Workers > p.config.NetworkPerHost
 	})
-}
-
-func transport(c config.Config) string {
-	if c.Transport == "none" {
-		return hardware.Unknown
-	}
-	return c.Transport
 }
 
 // digits rounds to five of them.

@@ -7,7 +7,7 @@ import (
 )
 
 // What sheets say of a configuration comes in this order, the later over the earlier:
-// defaults, the sheets of transport and node, what a cluster's sheet says beside the
+// defaults, transport unknown where a simulated recipe names none, the sheets of transport and node, what a cluster's sheet says beside the
 // sheets that it names, the keys of a recipe, those of a command line.
 
 // join takes over the keys of a cluster.

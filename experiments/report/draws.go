@@ -241,11 +241,11 @@ func (t *Task) stack() string {
 	if !t.Virtual {
 		return ""
 	}
-	switch c := t.Configs[0].Runs[0].Config; c.Transport {
-	case "ideal":
+	switch c := t.Configs[0].Runs[0].Config; {
+	case c.Transport == "ideal" && c.Cluster != "none":
+		return ", with what software takes in the rates of cluster=" + c.Cluster
+	case c.Transport == "ideal":
 		return ", on an ideal software stack (transport=ideal)"
-	case "none":
-		return ", on an ideal software stack, as no transport is named"
 	default:
 		return ", with transport=" + c.Transport + " as it is in the middle"
 	}
