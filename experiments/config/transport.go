@@ -11,6 +11,19 @@ import (
 	"github.com/gradlab/gradlab/sgd/train"
 )
 
+// Stack words the software that a simulated configuration's times are of; "" of others.
+func (c Config) Stack() string {
+	switch {
+	case c.Net != "sim":
+		return ""
+	case c.Transport == idealTransport && c.Cluster != "none":
+		return "with what software takes in the rates of cluster=" + c.Cluster
+	case c.Transport == idealTransport:
+		return "on an ideal software stack (transport=ideal)"
+	}
+	return "with transport=" + c.Transport + " as it is in the middle"
+}
+
 // carried is what a NIC carries of payloads, bytes a second.
 func (c Config) carried() float64 { return c.NetworkBandwidth * c.Constants.Share }
 

@@ -241,12 +241,5 @@ func (t *Task) stack() string {
 	if !t.Virtual {
 		return ""
 	}
-	switch c := t.Configs[0].Runs[0].Config; {
-	case c.Transport == "ideal" && c.Cluster != "none":
-		return ", with what software takes in the rates of cluster=" + c.Cluster
-	case c.Transport == "ideal":
-		return ", on an ideal software stack (transport=ideal)"
-	default:
-		return ", with transport=" + c.Transport + " as it is in the middle"
-	}
+	return ", " + t.Configs[0].Runs[0].Config.Stack()
 }
