@@ -14,7 +14,6 @@ import (
 	"github.com/gradlab/gradlab/experiments/figure"
 	"github.com/gradlab/gradlab/experiments/hardware"
 	"github.com/gradlab/gradlab/experiments/progress"
-	"github.com/gradlab/gradlab/sgd/profile"
 )
 
 // Write prints the points and the parameters for people.
@@ -111,8 +110,11 @@ func (c *Calibration) Cluster(about string) ([]byte, error) {
 	for i, x := range c.free {
 		told := c.Parameters[i].Told
 		if x.of != "" {
-			name := profile.Profiles.MustParse(x.of).Profile().Name
-			out.Speeds[name] = digits(x.middle)
+			network, err := config.ProfileOf(x.of)
+			if err != nil {
+				return nil, err
+			}
+			out.Speeds[network.Name] = digits(x.middle)
 			logs += math.Log(x.middle)
 			widest = max(widest, c.sigmas[i]*math.Log(x.Times))
 			continue
