@@ -534,13 +534,6 @@ func overlay(base, top []assignment) []assignment {
 	return out
 }
 
-// opensTransport reports whether a configuration on a cluster, or on none, has transport
-// unknown where its recipe names no transport. What software takes is in the rates of a
-// known cluster's devices.
-func (c Config) opensTransport(cluster string) bool {
-	return c.Net == "sim" && (cluster == "none" || hardware.IsFile(cluster))
-}
-
 // expand multiplies the axes out.
 func expand(keys []assignment, run Run, out *[]Run, errs *[]error, bad *refused) {
 	if len(keys) == 0 {

@@ -90,3 +90,10 @@ func (c *Config) isAs(p hardware.Parameter) bool {
 	err := set.Set(p.Key, p.Value)
 	return err == nil && set.Get(p.Key) == c.Get(p.Key)
 }
+
+// opensTransport reports whether a configuration on a cluster, or on none, has transport
+// unknown where its recipe names no transport. What software takes is in the rates of a
+// known cluster's devices.
+func (c Config) opensTransport(cluster string) bool {
+	return c.Net == "sim" && (cluster == "none" || hardware.IsFile(cluster))
+}
