@@ -44,7 +44,7 @@ func TestSlowCodecsAreSlow(t *testing.T) {
 	for _, mode := range []string{"reduce", "gather", "server", "reduce overlap=true", "server overlap=true", "rudra", "downpour policy=asp", "localsgd(h=1)", "choco graph=ring", "easgd(tau=1) policy=asp"} {
 		t.Run(mode, func(t *testing.T) {
 			seconds := func(codec, billed string) float64 {
-				over := append(strings.Fields("mode="+mode), "codec="+codec, "device.codec="+billed, "device.flops=2e10", "network.bandwidth=1Gbps", "schedule=constant(lr=0.01)")
+				over := append(strings.Fields("mode="+mode), "transport=ideal", "codec="+codec, "device.codec="+billed, "device.flops=2e10", "network.bandwidth=1Gbps", "schedule=constant(lr=0.01)")
 				return mustExecute(t, over...).VirtualSeconds
 			}
 			if raw, slow := seconds("raw", "free"), seconds("halfslow", "free"); slow >= raw {

@@ -16,6 +16,7 @@ func Example() {
 model: mlp(hidden=[32])
 data: digits
 net: sim
+transport: ideal
 workers: 4
 batch: 16
 steps: 60

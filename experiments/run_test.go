@@ -79,7 +79,7 @@ func TestShowElsewhere(t *testing.T) {
 // What is shown of a run names the constants that it was timed by, each by itself.
 func TestShowNamesConstants(t *testing.T) {
 	t.Parallel()
-	rec, err := ReadRecord(mustExecute(t, "constants.share=0.5", "constants.stream=1Gbps", "constants.overlap=1").Folder)
+	rec, err := ReadRecord(mustExecute(t, "transport=ideal", "constants.share=0.5", "constants.stream=1Gbps", "constants.overlap=1").Folder)
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -246,6 +246,19 @@ func (o *Option) steps(ctx context.Context, c config.Config) (float64, error) {
 	return 1 / m.Rate(warm, 1), nil
 }
 
+// Alone is how long one worker alone takes for as many samples as the option's workers have
+// in a step: as many steps of its own as there are workers, with nothing sent. ok is false
+// where there is none to measure against (see config.Config.Alone).
+func (o *Option) Alone(ctx context.Context) (seconds float64, ok bool, err error) {
+	c, ok := o.Config.Alone()
+	if !ok {
+		return 0, false, nil
+	}
+	c.Steps = o.Config.Steps
+	step, err := o.steps(ctx, c)
+	return step * float64(o.Config.Workers), true, err
+}
+
 // Framework is the table of codecs' rates that were measured as operations of a framework,
 // not as kernels made for the purpose.
 const Framework = "v100-grace"

@@ -49,7 +49,7 @@ func TestAsk(t *testing.T) {
 		t.Errorf("%d nodes, modes %v, %v, %v, target %v", q.Nodes, q.Modes, q.Codecs, q.Topologies, q.Target)
 	}
 	// What is said beside a transport counts, before it or behind.
-	for keys, want := range map[string]float64{"workers=4": 0.63, "workers=4 transport=none": 1, "workers=4 constants.share=0.5 transport=mpi-tcp": 0.5, "transport=mpi-tcp workers=4": 0.97} {
+	for keys, want := range map[string]float64{"workers=4": 0.63, "workers=4 transport=ideal": 1, "workers=4 constants.share=0.5 transport=mpi-tcp": 0.5, "transport=mpi-tcp workers=4": 0.97} {
 		if c := question(t, "resnet50", keys).Base; c.Constants.Share != want {
 			t.Errorf("%s: share %v, want %v", keys, c.Constants.Share, want)
 		}
@@ -65,8 +65,8 @@ func TestAsk(t *testing.T) {
 		t.Fatal(err)
 	}
 	for keys, want := range map[string]string{
-		"cluster=big-basin workers=16": "16 none 5e+09 15µs", "workers=16 network.bandwidth=10Gbps cluster=big-basin": "16 none 1.25e+09 15µs", "cluster=big-basin workers=16 transport=mpi-tcp": "16 mpi-tcp 5e+09 15µs",
-		"cluster=" + mine + " workers=3": "3 none 1e+09 7µs",
+		"cluster=big-basin workers=16": "16 ideal 5e+09 15µs", "workers=16 network.bandwidth=10Gbps cluster=big-basin": "16 ideal 1.25e+09 15µs", "cluster=big-basin workers=16 transport=mpi-tcp": "16 mpi-tcp 5e+09 15µs",
+		"cluster=" + mine + " workers=3": "3 unknown 1e+09 7µs",
 	} {
 		q := question(t, "resnet50", keys)
 		c := q.Base
@@ -407,7 +407,7 @@ func TestLearned(t *testing.T) {
 func TestPasses(t *testing.T) {
 	t.Parallel()
 	at := func(cluster string) pass {
-		p, err := newPricer(question(t, "resnet50", "transport=none workers=16 device.flops=10T "+cluster))
+		p, err := newPricer(question(t, "resnet50", "transport=ideal workers=16 device.flops=10T "+cluster))
 		if err != nil {
 			t.Fatal(err)
 		}

@@ -102,10 +102,8 @@ func Ask(keys []string) (*Question, error) {
 	if q.Profile, err = config.ProfileOf(model); err != nil {
 		return nil, fmt.Errorf("key \"timing\": %w", err)
 	}
-	for _, key := range []string{"transport", "node"} {
-		if !q.said[key] && q.Cluster == "" {
-			own = append(own, key+"="+hardware.Unknown)
-		}
+	if !q.said["node"] && q.Cluster == "" {
+		own = append(own, "node="+hardware.Unknown)
 	}
 	return q, q.describe(own)
 }

@@ -18,7 +18,6 @@ import (
 	"github.com/gradlab/gradlab/experiments/config"
 	"github.com/gradlab/gradlab/experiments/hardware"
 	"github.com/gradlab/gradlab/experiments/progress"
-	"github.com/gradlab/gradlab/sgd/profile"
 )
 
 // Calibration is what measurements say of a cluster's parameters.
@@ -169,11 +168,11 @@ func point1(m Measurement, over []string) (CalibrationPoint, error) {
 		}
 		return p, nil
 	}
-	s, err := profile.Profiles.Parse(c.Timing)
+	network, err := config.ProfileOf(c.Timing)
 	if err != nil {
-		return p, fmt.Errorf("say which network it is, as model=resnet50 in a column or on the command line: %w", err)
+		return p, fmt.Errorf("say which network it is, as model=resnet50, or model=runs/… of a run, in a column or on the command line: %w", err)
 	}
-	p.What = fmt.Sprintf("%s, %d workers, batch %d, %s", s.Profile().Name, c.Workers, c.Batch, c.Codec)
+	p.What = fmt.Sprintf("%s, %d workers, batch %d, %s", network.Name, c.Workers, c.Batch, c.Codec)
 	if m.Rate > 0 {
 		p.Measured = float64(c.Workers*c.Batch) / m.Rate
 	}
@@ -238,8 +237,8 @@ func (c *Calibration) links(q QuestionOfPoints) {
 func speedOf(c config.Config) (flops, times float64) {
 	if c.Device != "none" {
 		if d, err := hardware.Load(hardware.Device, c.Device); err == nil {
-			if s, err := profile.Profiles.Parse(c.Timing); err == nil {
-				flops, known := d.FLOPS(s.Profile())
+			if network, err := config.ProfileOf(c.Timing); err == nil {
+				flops, known := d.FLOPS(network)
 				if known {
 					return flops, 1.15
 				}

@@ -408,3 +408,23 @@ func TestShown(t *testing.T) {
 		}
 	}
 }
+
+// A network of one's own, a file of layers or the folder of a run, has a speed of its own in
+// the cluster that was learned.
+func TestCalibrateOnLayersOfYours(t *testing.T) {
+	t.Parallel()
+	file := filepath.Join(t.TempDir(), "layers.yaml")
+	if err := os.WriteFile(file, []byte("kind: images\nlayers:\n- {name: fc, shape: [256, 64]}\n- {name: out, shape: [10, 256]}\n"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	c, err := Calibrate(t.Context(), QuestionOfPoints{Measurements: []Measurement{
+		{Where: "a:2", Keys: []string{"timing=" + file, "workers=1"}, Seconds: 0.3}, {Where: "a:3", Keys: []string{"timing=lenet", "workers=1"}, Seconds: 0.1},
+	}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	text, err := c.Cluster("mine")
+	if err != nil || !strings.Contains(string(text), "layers") || !strings.Contains(c.Points[0].What, "1 workers") {
+		t.Errorf("%v, %s\n%s", err, c.Points[0].What, text)
+	}
+}

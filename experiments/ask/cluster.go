@@ -14,7 +14,6 @@ import (
 	"github.com/gradlab/gradlab/experiments/figure"
 	"github.com/gradlab/gradlab/experiments/hardware"
 	"github.com/gradlab/gradlab/experiments/progress"
-	"github.com/gradlab/gradlab/sgd/profile"
 )
 
 // Write prints the points and the parameters for people.
@@ -56,7 +55,7 @@ func (c *Calibration) Write(out io.Writer, style string) error {
 	if err := keys.Write(out, style, 0); err != nil {
 		return err
 	}
-	fmt.Fprintf(out, "before: what is known of transport %s (gradlab list transports); learned: the part of a key's variance that the points took away\n", transport(c.base))
+	fmt.Fprintf(out, "before: what is known of transport %s (gradlab list transports); learned: the part of a key's variance that the points took away\n", c.base.Transport)
 	for _, line := range c.findings() {
 		fmt.Fprintln(out, line)
 	}
@@ -68,13 +67,6 @@ func (c *Calibration) unknown(p CalibrationPoint) bool {
 	return slices.ContainsFunc(c.free, func(x free) bool {
 		return x.of != "" && x.of == p.config.Timing && x.Times >= anything || x.isLink() && p.config.Workers > p.config.NetworkPerHost
 	})
-}
-
-func transport(c config.Config) string {
-	if c.Transport == "none" {
-		return hardware.Unknown
-	}
-	return c.Transport
 }
 
 // digits rounds to five of them.
@@ -118,8 +110,11 @@ func (c *Calibration) Cluster(about string) ([]byte, error) {
 	for i, x := range c.free {
 		told := c.Parameters[i].Told
 		if x.of != "" {
-			name := profile.Profiles.MustParse(x.of).Profile().Name
-			out.Speeds[name] = digits(x.middle)
+			network, err := config.ProfileOf(x.of)
+			if err != nil {
+				return nil, err
+			}
+			out.Speeds[network.Name] = digits(x.middle)
 			logs += math.Log(x.middle)
 			widest = max(widest, c.sigmas[i]*math.Log(x.Times))
 			continue

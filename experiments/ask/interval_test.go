@@ -92,15 +92,16 @@ func TestComparedOnOneCluster(t *testing.T) {
 	}
 }
 
-// A run that says nothing of its transport is drawn around the middle of what was
-// measured, and one that states a value around that value.
+// A run on transport unknown is drawn around the middle of what was measured, and one that
+// states a value around that value. Nothing of an ideal transport is drawn; what a known
+// cluster leaves open is.
 func TestUnknownTransports(t *testing.T) {
 	t.Parallel()
 	share := func(ctx context.Context, c config.Config) (float64, error) { return c.Constants.Share, nil }
 	for _, c := range []struct {
 		keys [][2]string
 		want float64
-	}{{nil, 0.63}, {[][2]string{{"constants.share", "0.4"}}, 0.4}, {[][2]string{{"transport", "nccl-tcp"}}, 0.96}} {
+	}{{[][2]string{{"transport", "unknown"}}, 0.63}, {[][2]string{{"transport", "unknown"}, {"constants.share", "0.4"}}, 0.4}, {[][2]string{{"cluster", "abci"}}, 0.63}, {[][2]string{{"transport", "nccl-tcp"}}, 0.96}} {
 		in, err := Propagate(context.Background(), with(t, c.keys...), 128, share)
 		if err != nil {
 			t.Fatal(err)
@@ -108,6 +109,10 @@ func TestUnknownTransports(t *testing.T) {
 		if math.Abs(in.Middle/c.want-1) > 0.05 || !(in.Low < in.Middle && in.Middle < in.High) {
 			t.Errorf("%v: %+v, want a middle of %g", c.keys, *in, c.want)
 		}
+	}
+	in, err := Propagate(context.Background(), with(t), 16, share)
+	if err != nil || in.Low != 1 || in.High != 1 || in.Transport != "ideal" {
+		t.Errorf("an ideal transport: %+v, %v", in, err)
 	}
 }
 

@@ -93,6 +93,11 @@ func AnswerWhatIf(ctx context.Context, folder string, changes []string, at confi
 			}
 		}
 		name := strings.Join(changed, " ")
+		if name == "" { // what it was asked with changes nothing
+			if name = r.Name; name == "" {
+				name = strings.Join(changes, " ")
+			}
+		}
 		side, err := of.as(ctx, c, w.Was.Updates)
 		if err != nil {
 			return nil, fmt.Errorf("with %s: %w", name, err)

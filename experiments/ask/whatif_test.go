@@ -55,7 +55,7 @@ func TestWhatIf(t *testing.T) {
 			}
 			near("seconds", w.Was.Seconds, r.VirtualSeconds)
 			near("bytes", w.Was.BytesUp, float64(r.BytesUp))
-			if len(w.Is) != 2 || w.Is[0].Name != "network.bandwidth=10Mbps" || w.Was.Weightless == (noted || name == "computed") || w.Was.Noted != noted {
+			if len(w.Is) != 2 || w.Is[0].Name != "network.bandwidth=10Mbps" || w.Is[1].Name != "network.bandwidth=1Gbps" || w.Was.Weightless == (noted || name == "computed") || w.Was.Noted != noted {
 				t.Fatalf("%+v", w)
 			}
 			slow := mustExecute(t, append(keys, "network.bandwidth=10Mbps")...)

@@ -136,7 +136,15 @@ func (e *env) advise(ctx context.Context, keys []string, a adviseFlags) error {
 		return err
 	}
 	if a.asJSON {
-		return e.writeJSON(adviceJSON(q, v, show, known, evidence, doubts))
+		seconds, ok, err := v.Raw.Alone(ctx)
+		if err != nil {
+			return err
+		}
+		var alone *report.Baseline
+		if ok {
+			alone = &report.Baseline{Configuration: store.Alone, Seconds: store.Maybe(seconds)}
+		}
+		return e.writeJSON(adviceJSON(q, v, alone, show, known, evidence, doubts))
 	}
 	return e.writeAdvice(q, v, show, known, doubts, a.all)
 }
@@ -448,9 +456,10 @@ type nearest struct {
 }
 
 // adviceSummary is the answer in the shape of a report's. Times are seconds for what one
-// update of the baseline learns, bytes likewise; the baseline is the best without a codec.
-func adviceSummary(q *advise.Question, v advise.Verdict, show []*advise.Option, known map[string]advise.Belief) report.Summary {
-	s := report.Summary{Facet: facetOf(q), Target: record.Goal{Value: q.Target}, Baseline: &report.Baseline{Configuration: named(v.Raw), Seconds: store.Maybe(v.Raw.Time())}}
+// update of the best without a codec learns, bytes likewise; the baseline, one worker alone,
+// takes as long for as many samples.
+func adviceSummary(q *advise.Question, alone *report.Baseline, show []*advise.Option, known map[string]advise.Belief) report.Summary {
+	s := report.Summary{Facet: facetOf(q), Target: record.Goal{Value: q.Target}, Baseline: alone}
 	first := advise.First(show, known)
 	var learn []*advise.Option
 	for _, o := range show {
@@ -490,7 +499,7 @@ func adviceSummary(q *advise.Question, v advise.Verdict, show []*advise.Option, 
 // named is an option by its way and how it is sent.
 func named(o *advise.Option) string { return wayOf(o) + ", " + o.How() }
 
-func adviceJSON(q *advise.Question, v advise.Verdict, show []*advise.Option, known map[string]advise.Belief, evidence []advise.Evidence, doubts []string) advice {
+func adviceJSON(q *advise.Question, v advise.Verdict, alone *report.Baseline, show []*advise.Option, known map[string]advise.Belief, evidence []advise.Evidence, doubts []string) advice {
 	band := advise.Band
 	if doubts != nil {
 		band = math.NaN()
@@ -518,7 +527,7 @@ func adviceJSON(q *advise.Question, v advise.Verdict, show []*advise.Option, kno
 		own = append(own, map[string]any{"optimizer": ev.Optimizer, "codec": ev.Codec, "updates": store.Maybe(ev.Updates), "trainings": ev.Trainings, "seeds": ev.Seeds, "from": ev.From})
 	}
 	out := advice{
-		Summary: adviceSummary(q, v, show, known), Model: q.Profile.Name, Bytes: q.Profile.Bytes(), Cluster: q.Base.Map(), Compress: v.Compress, Why: v.Why,
+		Summary: adviceSummary(q, alone, show, known), Model: q.Profile.Name, Bytes: q.Profile.Bytes(), Cluster: q.Base.Map(), Compress: v.Compress, Why: v.Why,
 		Best: best, Raw: raw, LeftOut: q.LeftOut, Band: store.Maybe(band), Doubts: doubts, Options: all, Evidence: own, CodecTime: q.CodecTime,
 	}
 	if v.Near != nil {

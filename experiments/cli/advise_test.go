@@ -11,6 +11,7 @@ import (
 	"testing"
 
 	"github.com/gradlab/gradlab/experiments/report"
+	"github.com/gradlab/gradlab/experiments/store"
 	"github.com/gradlab/gradlab/internal/patience"
 )
 
@@ -166,6 +167,9 @@ func TestAdviceAsData(t *testing.T) {
 		Near *struct{ Saves, Probability, Bar float64 }
 		Why  string
 		Best struct{ Codec string }
+		Raw  struct {
+			Step float64 `json:"step_seconds"`
+		} `json:"best_raw"`
 	}
 	if bad := errors.Join(json.Unmarshal(out.Bytes(), &d), json.Unmarshal(out.Bytes(), &more)); code != ExitOK || bad != nil {
 		t.Fatalf("exit %d, %v: %s", code, bad, &err)
@@ -177,7 +181,7 @@ func TestAdviceAsData(t *testing.T) {
 	if !(s.Low < s.Value && s.Value < s.High && s.Ratio >= 1 && s.Probability > 0 && s.Probability <= 1) || s.RunnerUp == "" || !strings.HasPrefix(f.Configuration, "eden(bits=1), ") {
 		t.Errorf("%+v, %+v", s, f)
 	}
-	if !strings.HasPrefix(d.Baseline.Configuration, "raw, ") || !(d.Baseline.Seconds > 0) {
+	if d.Baseline.Configuration != "one worker alone" || !(d.Baseline.Seconds > store.Maybe(more.Raw.Step)) || !(d.Baseline.Seconds < 16*store.Maybe(more.Raw.Step)) {
 		t.Errorf("%+v", d.Baseline)
 	}
 	if more.Best.Codec == "raw" && (more.Near == nil || more.Near.Bar != 0.8 || !(more.Near.Probability < 0.8)) {

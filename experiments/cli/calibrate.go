@@ -30,7 +30,8 @@ of the transport elsewhere (gradlab list transports).
   gradlab calibrate runs/mine model=resnet50 network.bandwidth=10Gbps
   gradlab whatif runs/… cluster=./mine.yaml
 
-A table has a line of heads: model (a profile, gradlab list profiles), workers, batch,
+A table has a line of heads: model (a profile, gradlab list profiles, layers of yours,
+./layers.yaml, or the folder of a run), workers, batch,
 codec or any other key, and one of images_per_second, samples_per_second (both of all
 workers), step_seconds, step_ms. Logs of nccl-tests' all_reduce_perf, of Horovod's
 pytorch_synthetic_benchmark and of PyTorch's ImageNet example are read as they are, with

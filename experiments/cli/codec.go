@@ -25,7 +25,8 @@ type codecReport struct {
 	Failed   int               `json:"failed"`
 	Errors   []codecError      `json:"errors"`
 	Speed    codecSpeed        `json:"speed"`
-	Roads    map[string]string `json:"roads"` // how ranks without a server combine it
+	Billed   *codecBilled      `json:"billed,omitempty"` // nil: no table has it
+	Roads    map[string]string `json:"roads"`            // how ranks without a server combine it
 	Exchange codecExchange     `json:"exchange"`
 }
 
@@ -121,6 +122,8 @@ any combination, such as
 and prints what the codec claims, which checks hold, the mean squared error over
 ‖g‖² on vectors of several laws, bits an element and speed on one core, and what
 an exchange without a server asks for: its rounds, and the bytes a rank puts in.
+The speed is held against the table of rates that runs on net=sim are billed at: a
+codec of gradlab that was changed keeps its rate there.
 The exit code is 1 if a check fails.
 
 For a codec with state the error includes what it keeps back for later.`,
@@ -223,7 +226,10 @@ func (r *codecReport) measure(f compress.Family, b compress.Block, road compress
 	if road == compress.RoadOwn {
 		r.Exchange.Claimed, r.Exchange.Bound = c.Asked, c.AskedBound
 	}
-	r.Speed, err = codecRate(f)
+	if r.Speed, err = codecRate(f); err != nil {
+		return err
+	}
+	r.Billed, err = billed(f)
 	return err
 }
 
@@ -302,6 +308,9 @@ func (r *codecReport) write(w io.Writer) error {
 	}
 	r.Exchange.write(w, r.Claims.Made)
 	_, err := fmt.Fprintf(w, "encodes %s, decodes and adds %s of float32 on one core\n", bytesPerSecond(r.Speed.Encode), bytesPerSecond(r.Speed.Decode))
+	if r.Billed != nil && err == nil {
+		_, err = fmt.Fprintln(w, r.Billed.words(r.Spec))
+	}
 	return err
 }
 

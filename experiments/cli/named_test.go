@@ -2,11 +2,14 @@ package cli
 
 import (
 	"bytes"
+	"fmt"
 	"os"
 	"path/filepath"
 	"regexp"
 	"strings"
 	"testing"
+
+	"github.com/gradlab/gradlab/experiments/store"
 )
 
 // A run's folder and figure are named after the keys that its command changed, and the
@@ -53,5 +56,25 @@ func TestRunsAreNamedAfterWhatChanged(t *testing.T) {
 	}
 	if all, _ := filepath.Glob(filepath.Join(dir, "quickstart", "*=*", "result.json")); len(all) != 3 {
 		t.Errorf("folders %v, want three: what was resumed is done", all)
+	}
+}
+
+// Of several runs each folder is printed; of many, what lists them.
+func TestFoldersOfSeveralRuns(t *testing.T) {
+	t.Parallel()
+	dir := filepath.Join("runs", "mine")
+	for n, want := range map[int]string{
+		1:              "run folder: " + filepath.Join(dir, "seed=1-abc") + "\n",
+		2:              "2 run folders in " + dir + ":\n  seed=1-abc\n  seed=2-abc\n",
+		fewFolders + 1: "17 run folders in " + dir + ", each named after its run; gradlab runs list " + dir + " has their ids\n",
+	} {
+		var made []*store.Run
+		for i := range n {
+			made = append(made, &store.Run{Folder: filepath.Join(dir, fmt.Sprintf("seed=%d-abc", i+1))})
+		}
+		var out bytes.Buffer
+		if tellFolders(&out, made, dir); out.String() != want {
+			t.Errorf("%d runs: %q, want %q", n, &out, want)
+		}
 	}
 }

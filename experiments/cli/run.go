@@ -259,10 +259,29 @@ func tellResults(w io.Writer, results []*experiments.Result, folder string, plot
 			return err
 		}
 	}
-	if len(made) == 1 {
-		fmt.Fprintln(w, "run folder:", made[0].Folder)
-	} else {
-		fmt.Fprintf(w, "%d run folders in %s\n", len(made), folder)
-	}
+	tellFolders(w, made, folder)
 	return nil
+}
+
+// fewFolders is how many folders of runs are printed each by itself.
+const fewFolders = 16
+
+// tellFolders prints where runs are: each by the name of its folder, or, of many, what lists
+// them.
+func tellFolders(w io.Writer, made []*store.Run, folder string) {
+	switch n := len(made); {
+	case n == 1:
+		fmt.Fprintln(w, "run folder:", made[0].Folder)
+	case n > fewFolders:
+		fmt.Fprintf(w, "%d run folders in %s, each named after its run; gradlab runs list %[2]s has their ids\n", n, folder)
+	default:
+		fmt.Fprintf(w, "%d run folders in %s:\n", n, folder)
+		for _, r := range made {
+			name := r.Folder
+			if in, err := filepath.Rel(folder, name); err == nil {
+				name = in
+			}
+			fmt.Fprintln(w, "  "+name)
+		}
+	}
 }

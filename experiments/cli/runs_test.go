@@ -172,7 +172,7 @@ func TestCompareByEnvironment(t *testing.T) {
 	t.Parallel()
 	out := t.TempDir()
 	text := "data: digits\nmodel: logistic\nsteps: 12\nbatch: 8\nmode: reduce\ncodec: [bf16, raw]\n"
-	program.Finish(t, 0, "run", program.Recipe(t, text), "net=sim", "--out", out, "--quiet")
+	program.Finish(t, 0, "run", program.Recipe(t, text), "net=sim", "transport=ideal", "--out", out, "--quiet")
 	program.Finish(t, 0, "run", program.Recipe(t, text), "net=local", "--out", out, "--quiet")
 	s := program.Finish(t, 0, "runs", "compare", "--format", "markdown", "--out", out).Out.String()
 	tables := strings.Split(s, "| codec |")

@@ -264,6 +264,15 @@ func timed(do use, clock time.Duration, effort int) (encode, decode time.Duratio
 	return encode, decode, spread, nil
 }
 
+// One measures a codec's payloads on a core of this machine, of a matrix of the size before
+// the largest, as a table has them.
+func One(f compress.Family) (*hardware.CodecRate, error) {
+	n := Sizes[len(Sizes)-2]
+	r := &hardware.CodecRate{Codec: compress.Spec(f), Block: "matrix"}
+	_, err := point(r, f, n, newValues(n+1024), looking(), 2)
+	return r, err
+}
+
 // point measures a rate at one further size. Where one use would take too long it
 // is taken to be as fast an element as at the size before.
 func point(r *hardware.CodecRate, f compress.Family, n int, v values, clock time.Duration, effort int) (collects bool, err error) {

@@ -45,11 +45,13 @@ func canonical[T any](t *registry.Table[T]) func(text string) (string, error) {
 	}
 }
 
-// known accepts the names of the sheets there are, and none.
+// known accepts the names of the sheets there are, and none but of a transport.
 func known(kind string) func(text string) (string, error) {
 	return func(text string) (string, error) {
 		names := hardware.Names(kind)
 		switch {
+		case kind == hardware.Transport && text == "none":
+			return text, fmt.Errorf("want a known name, not %q; software that takes nothing is %q (gradlab list transports)", text, idealTransport)
 		case text == "none" || slices.Contains(names, text):
 		case hardware.IsFile(text):
 			_, err := hardware.Load(kind, text)

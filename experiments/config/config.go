@@ -88,7 +88,7 @@ type Config struct {
 	Timing           string     `key:"timing" effect:"environment" on:"virtual" doc:"whose operations the virtual clock bills: model, a profile (gradlab list profiles), layers of yours (./layers.yaml, or the folder of a run), or another model on the same samples; of equal names the profile is meant"`
 	Weightless       bool       `key:"weightless" effect:"trajectory" doc:"computes nothing: frames of the sizes of the timing profile with nothing in them, for the times and bytes of clusters of any size; net=sim only"`
 	Cluster          string     `key:"cluster" effect:"environment" on:"virtual" doc:"sets the keys device, transport, node, device.*, network.* and constants.* by the sheet of a known cluster (gradlab list clusters), or by one of yours, ./mine.yaml, which keys beside it then change; on a command line it replaces what the recipe says of them; none"`
-	Transport        string     `key:"transport" effect:"environment" on:"virtual" doc:"how software moves bytes and how much longer steps take for it: sets constants and device.law to what was measured (gradlab list transports), where a cluster does not say otherwise; keys beside it then change; none"`
+	Transport        string     `key:"transport" effect:"environment" on:"virtual" doc:"how software moves bytes and how much longer steps take for it: sets constants and device.law to what was measured (gradlab list transports), where a cluster does not say otherwise; keys beside it then change. Unsaid it is unknown on net=sim, but for a known cluster, whose devices were rated with their software; ideal: software takes nothing"`
 	Node             string     `key:"node" effect:"environment" on:"virtual" doc:"how the devices of a host reach each other and its NIC, such as by NVLink or PCIe: sets network.inside and constants to what was measured (gradlab list nodes), where a cluster does not say otherwise; keys beside it then change; none"`
 	Device           string     `key:"device" effect:"environment" on:"virtual" doc:"a known device whose rate on the timing profile takes the place of device.flops (gradlab list devices); none"`
 	DeviceFLOPS      float64    `key:"device.flops" effect:"environment" on:"virtual" unit:"flops" min:"1" doc:"speed of a virtual device, operations per second"`
@@ -107,7 +107,8 @@ type Config struct {
 	known            *knowledge // of its cluster, in memory alone
 }
 
-// Default is the configuration that a recipe's keys are laid over.
+// Default is the configuration that a recipe's keys are laid over. Its transport is the
+// ideal one; a recipe that names none is on transport unknown where it is simulated.
 func Default() Config {
 	return Config{
 		Model: "mlp", Init: "none", Data: "digits", Optimizer: "sgd", Schedule: "constant(lr=0.1)",
@@ -115,7 +116,7 @@ func Default() Config {
 		Topology: "ring", Graph: "ring", Outer: "sgd", Placement: "greedy", Net: "sim", Links: "auto", Workers: 4, Servers: 1, Batch: 32, BatchSchedule: "fixed", SideSchedule: "fixed", Accumulate: 1,
 		Epochs: 1, Seed: 1, Metric: "accuracy", TargetOf: targetValue, Until: "end", Dropout: -1, Precision: "float32", Winograd: true, Cycle: "0s", BNGroup: 1, Elastic: "none", EMA: "none", NonFinite: "fail", Observe: "none", Unreadable: 0.001,
 		Timing: "model", DeviceFLOPS: 1e11, DeviceCodec: codecsMeasured, Cluster: "none", Device: "none", DeviceLaw: "constant", DeviceSlow: "none", Faults: "none", NetworkBandwidth: 1e9 / 8, NetworkLatency: "50µs",
-		Constants: idealConstants, Transport: "none", Node: "none", NetworkPerHost: 1, NetworkInside: 1e10, NetworkOversub: 1,
+		Constants: idealConstants, Transport: idealTransport, Node: "none", NetworkPerHost: 1, NetworkInside: 1e10, NetworkOversub: 1,
 	}
 }
 

@@ -84,7 +84,7 @@ func (c Config) idle(j *train.Job) []unheeded {
 	by := map[string][]string{}
 	var order []string
 	for _, k := range Keys() {
-		if c.Get(k.Name) == def.Get(k.Name) || (c.Cluster != "none" || c.Transport != "none" || c.Node != "none") && (strings.HasPrefix(k.Name, "device.") || strings.HasPrefix(k.Name, "network.") || k.Name == constantsKey) {
+		if c.Get(k.Name) == def.Get(k.Name) || (c.Cluster != "none" || c.Transport != idealTransport || c.Node != "none") && (strings.HasPrefix(k.Name, "device.") || strings.HasPrefix(k.Name, "network.") || k.Name == constantsKey) {
 			continue
 		}
 		where := c.withoutEffect(k, j)

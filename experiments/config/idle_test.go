@@ -131,7 +131,7 @@ func TestIdle(t *testing.T) {
 	t.Parallel()
 	for _, c := range []struct{ set, want string }{
 		{"mode=reduce servers=3", "servers=3 has no effect in mode reduce"},
-		{"net=local transport=none network.bandwidth=10Mbps", "network.bandwidth=10Mbps has no effect on net=local"},
+		{"net=local transport=ideal network.bandwidth=10Mbps", "network.bandwidth=10Mbps has no effect on net=local"},
 		{"mode=server graph=complete outer=momentum", "graph=complete and outer=momentum have no effect in mode server"},
 		{"mode=reduce servers=4", "servers=4 has no effect in mode reduce"},
 		{"mode=reduce bucket=4096", "bucket=4096 has no effect without overlap=true"},

@@ -173,7 +173,7 @@ var others = []string{"cluster", "transport", "node"}
 // said is what a recipe has to say for the configuration, as people write it: the
 // keys that differ from what stands when the cluster is set.
 func (c Config) said() (map[string]string, error) {
-	below := Default()
+	def, below := Default(), Default()
 	for _, k := range others {
 		if err := below.Set(k, c.Get(k)); err != nil {
 			return nil, err
@@ -181,7 +181,8 @@ func (c Config) said() (map[string]string, error) {
 	}
 	said := map[string]string{}
 	for _, k := range Settings() {
-		if slices.Contains(others, k.Name) && c.Get(k.Name) != "none" || c.Get(k.Name) != below.Get(k.Name) {
+		sheet := slices.Contains(others, k.Name) && c.Get(k.Name) != def.Get(k.Name) || k.Name == hardware.Transport && c.opensTransport(c.Cluster)
+		if sheet || c.Get(k.Name) != below.Get(k.Name) {
 			said[k.Name] = c.Show(k.Name)
 		}
 	}

@@ -44,6 +44,9 @@ func TestObserveIsNoAxis(t *testing.T) {
 	t.Parallel()
 	want := Default()
 	want.Observe = "[gap,trace]"
+	if err := want.Set("transport", "unknown"); err != nil {
+		t.Fatal(err)
+	}
 	for name, runs := range map[string][]Run{
 		"recipe":       mustRuns(t, "observe: [gap, trace]\n"),
 		"lists":        mustRuns(t, "observe: [[gap], [trace]]\n"),

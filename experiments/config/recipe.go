@@ -399,9 +399,13 @@ func (r *Recipe) Along(axes []Axis, quick bool) ([]Run, error) {
 				return nil, fmt.Errorf("recipe %s has more than %d runs", r.Name, maxRuns)
 			}
 		}
-		// A cluster sets other keys, which those of its layer and above change; a
+		// A transport that nobody names is decided beside the cluster. A
+		// cluster sets other keys, which those of its layer and above change; a
 		// transport and a node then set some that the cluster leaves alone. Single
 		// constants change what all of them together are.
+		if !slices.ContainsFunc(keys, func(a assignment) bool { return a.key == hardware.Cluster }) {
+			keys = append(slices.Clip(keys), assignment{hardware.Cluster, []string{"none"}, "default"})
+		}
 		slices.SortStableFunc(keys, func(a, b assignment) int { return first(b) - first(a) })
 		expand(keys, Run{Name: name, Config: Default(), Paper: r.Paper}, &out, &errs, &bad)
 	}
@@ -433,6 +437,8 @@ func ownOptions(recipe, over []assignment) []assignment {
 // first is how early an assignment is made: 0 if it need not come before others.
 func first(a assignment) int {
 	switch {
+	case a.key == "net":
+		return 4
 	case a.key == "cluster":
 		return 3
 	case a.key == "transport" || a.key == "node":
@@ -539,6 +545,11 @@ func expand(keys []assignment, run Run, out *[]Run, errs *[]error, bad *refused)
 	a := keys[0]
 	for _, v := range a.values {
 		next := run
+		if a.key == hardware.Cluster && next.Config.opensTransport(v) && !slices.ContainsFunc(keys, func(b assignment) bool { return b.key == hardware.Transport }) {
+			if err := next.Config.Set(hardware.Transport, hardware.Unknown); err != nil {
+				*errs = append(*errs, err)
+			}
+		}
 		if err := next.set(a.key, v); err != nil {
 			*errs = append(*errs, fmt.Errorf("%s: %w", a.where, err))
 			continue

@@ -7,7 +7,7 @@ import (
 )
 
 // What sheets say of a configuration comes in this order, the later over the earlier:
-// defaults, the sheets of transport and node, what a cluster's sheet says beside the
+// defaults, transport unknown where a simulated recipe names none, the sheets of transport and node, what a cluster's sheet says beside the
 // sheets that it names, the keys of a recipe, those of a command line.
 
 // join takes over the keys of a cluster.
@@ -89,4 +89,11 @@ func (c *Config) isAs(p hardware.Parameter) bool {
 	set := Default()
 	err := set.Set(p.Key, p.Value)
 	return err == nil && set.Get(p.Key) == c.Get(p.Key)
+}
+
+// opensTransport reports whether a configuration on a cluster, or on none, has transport
+// unknown where its recipe names no transport. What software takes is in the rates of a
+// known cluster's devices.
+func (c Config) opensTransport(cluster string) bool {
+	return c.Net == "sim" && (cluster == "none" || hardware.IsFile(cluster))
 }

@@ -66,7 +66,7 @@ func TestTransportOverRecipe(t *testing.T) {
 		{recipe, "mpi-tcp", "constants.share=0.97 constants.reduce=2GB/s constants.call=86µs device.law=lognormal(sigma=0.021)"},
 		{string(Default().YAML()), "grpc", "transport=grpc constants.share=0.57 device.law=lognormal(sigma=0.021) constants.step=1ms"},
 		{folder, "grpc", "transport=grpc constants.share=0.57 constants.reduce=2GB/s constants.gather=0 constants.call=0s"},
-		{folder, "none", "transport=none constants.share=1 constants.reduce=2GB/s constants.call=0s device.law=constant constants.overhead=0"},
+		{folder, "ideal", "transport=ideal constants.share=1 constants.reduce=2GB/s constants.call=0s device.law=constant constants.overhead=0"},
 		{folder, "mpi-tcp", "transport=mpi-tcp constants.share=0.97 constants.reduce=2GB/s constants.call=86µs"},
 		{folder + "", "", "transport=mpi-tcp constants.share=0.97 constants.reduce=2GB/s constants.call=86µs"},
 	} {
@@ -88,7 +88,7 @@ func TestTransportOverRecipe(t *testing.T) {
 // change what all of them are, and name the runs that they tell apart.
 func TestConstantsInRecipes(t *testing.T) {
 	t.Parallel()
-	const all = "constants: ideal(share=0.5,step=1ms)\nsteps: 1\n"
+	const all = "transport: ideal\nconstants: ideal(share=0.5,step=1ms)\nsteps: 1\n"
 	for _, c := range []struct {
 		text string
 		over []string
@@ -97,7 +97,7 @@ func TestConstantsInRecipes(t *testing.T) {
 		{all, nil, "ideal(share=0.5,step=1ms)"},
 		{"constants.share: 0.7\n" + all, nil, "ideal(share=0.7,step=1ms)"},
 		{all, []string{"constants.share=0.8"}, "ideal(share=0.8,step=1ms)"},
-		{"constants: {share: 0.7, stream: 1Gbps}\nsteps: 1\n", nil, "ideal(share=0.7,stream=125MB/s)"},
+		{"constants: {share: 0.7, stream: 1Gbps}\nsteps: 1\n", []string{"transport=ideal"}, "ideal(share=0.7,stream=125MB/s)"},
 		{"constants: {share: 0.7, stream: 1Gbps}\nsteps: 1\n", []string{"constants=ideal(call=1ms)"}, "ideal(call=1ms)"},
 		{all, []string{"transport=gloo", "constants=ideal"}, "ideal"},
 		{all, []string{"cluster=p2-xlarge"}, "ideal(colocate=true,overhead=0.0342)"},

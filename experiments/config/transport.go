@@ -11,6 +11,19 @@ import (
 	"github.com/gradlab/gradlab/sgd/train"
 )
 
+// Stack words the software that a simulated configuration's times are of; "" of others.
+func (c Config) Stack() string {
+	switch {
+	case c.Net != "sim":
+		return ""
+	case c.Transport == idealTransport && c.Cluster != "none":
+		return "with what software takes in the rates of cluster=" + c.Cluster
+	case c.Transport == idealTransport:
+		return "on an ideal software stack (transport=ideal)"
+	}
+	return "with transport=" + c.Transport + " as it is in the middle"
+}
+
 // carried is what a NIC carries of payloads, bytes a second.
 func (c Config) carried() float64 { return c.NetworkBandwidth * c.Constants.Share }
 
@@ -76,16 +89,21 @@ type spread struct {
 	middle float64
 }
 
-// Spread is that of the configuration's transport and node, or of hardware.Unknown if it
-// names none; where its cluster says how well it knows a key, or its site, that counts. A
-// parameter's middle is the configuration's own value where that is not the default, or
-// the cluster knows it, and else the transport's. Of a node varies only what nobody said.
+// idealTransport is the transport of software that takes nothing.
+const idealTransport = "ideal"
+
+// Spread is that of the configuration's transport and node. A known cluster that names no
+// transport is drawn from hardware.Unknown. Where the cluster says how well it knows a key,
+// or its site, that counts. A parameter's middle is the configuration's own value, but that
+// of unknown where a known cluster leaves a key at its default. Of a node varies only what
+// nobody said.
 func (c Config) Spread() (*Spread, error) {
 	if err := c.Resolve(); err != nil {
 		return nil, &Error{err}
 	}
 	name := c.Transport
-	if name == "none" {
+	leftOpen := name == idealTransport && c.Cluster != "none"
+	if leftOpen {
 		name = hardware.Unknown
 	}
 	t, err := hardware.Load(hardware.Transport, name)
@@ -110,7 +128,7 @@ func (c Config) Spread() (*Spread, error) {
 	}
 	for _, p := range t.Spread() {
 		if unknown(p) {
-			if err := s.vary(p, c.Transport == "none" && c.Get(p.Key) == def.Get(p.Key)); err != nil {
+			if err := s.vary(p, leftOpen && c.Get(p.Key) == def.Get(p.Key)); err != nil {
 				return nil, err
 			}
 		}

@@ -1,6 +1,7 @@
 package config
 
 import (
+	"fmt"
 	"math"
 	"os"
 	"path/filepath"
@@ -34,13 +35,61 @@ func TestTransports(t *testing.T) {
 		t.Errorf("share %g, reduce %g, law %s, overhead %g", c.Constants.Share, c.Constants.Reduce, c.DeviceLaw, c.Constants.Overhead)
 	}
 	c = Default()
-	for _, name := range []string{"mpi-tcp", "nccl-rdma", "none"} {
+	for _, name := range []string{"mpi-tcp", "nccl-rdma", "ideal"} {
 		if err := c.Set("transport", name); err != nil {
 			t.Fatal(err)
 		}
 	}
 	if c != Default() {
 		t.Errorf("what a transport set stays: %+v", c)
+	}
+}
+
+// A simulated recipe that names no transport is on transport unknown, and draws from it. A
+// known cluster's devices were rated with their software, and other nets have their own.
+// What a cluster's file says is over that, and a run's folder says which it was.
+func TestUnsaidTransport(t *testing.T) {
+	t.Parallel()
+	file := filepath.Join(t.TempDir(), "mine.yaml")
+	if err := os.WriteFile(file, []byte("keys: {constants.share: 1, constants.step: 0s, network.bandwidth: 10Gbps}\n"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	own := filepath.Join(t.TempDir(), "own.yaml")
+	if err := os.WriteFile(own, []byte("keys: {transport: grpc}\n"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	for _, c := range []struct{ over, want string }{
+		{"", "unknown 0.63 1ms"},
+		{"net=sim", "unknown 0.63 1ms"},
+		{"transport=ideal", "ideal 1 0s"},
+		{"transport=nccl-tcp", "nccl-tcp 0.96 1ms"},
+		{"constants.share=1", "unknown 1 1ms"},
+		{"net=local", "ideal 1 0s"},
+		{"net=grpc", "ideal 1 0s"},
+		{"cluster=abci", "ideal 1 0s"},
+		{"cluster=none", "unknown 0.63 1ms"},
+		{"cluster=" + file, "unknown 1 0s"},
+		{"cluster=" + own, "grpc 0.57 1ms"},
+	} {
+		runs := mustRuns(t, "steps: 1\n", strings.Fields(c.over)...)
+		again := mustRuns(t, string(runs[0].Config.YAML()))
+		resolved, err := ResolvedRecipe("", runs)
+		if err != nil {
+			t.Fatal(err)
+		}
+		for name, r := range map[string]Run{"typed": runs[0], "of its folder": again[0], "resolved": mustRuns(t, string(resolved))[0]} {
+			if got := fmt.Sprint(r.Config.Transport, " ", r.Config.Constants.Share, " ", r.Config.Constants.Step); got != c.want {
+				t.Errorf("%s, %s: %s, want %s", c.over, name, got, c.want)
+			}
+		}
+	}
+	both := mustRuns(t, "steps: 1\nnet: [local, sim]\n")
+	if both[0].Config.Transport != "ideal" || both[1].Config.Transport != "unknown" {
+		t.Errorf("along an axis of nets: %s and %s", both[0].Config.Transport, both[1].Config.Transport)
+	}
+	c := Default()
+	if err := c.Set("transport", "none"); err == nil || !strings.Contains(err.Error(), "ideal") {
+		t.Errorf("no transport at all: %v", err)
 	}
 }
 

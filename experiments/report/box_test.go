@@ -36,6 +36,21 @@ func TestBoxOfAnswers(t *testing.T) {
 	}
 }
 
+// Those that are alike in bytes stand in one order in all rows, whatever their times are, so
+// that the rows' cells are one.
+func TestTiesAreInOneOrder(t *testing.T) {
+	t.Parallel()
+	box := mustNew(t, swept([]string{"bf16", "raw", "sign"}, []float64{1e8, 1e9}, func(codec string, network float64, seed uint64) float64 {
+		if codec == "sign" { // sooner than raw on one network alone
+			return 2
+		}
+		return crossing(codec, network, seed)
+	})).Box()
+	if a, b := box.Rows[0].Cells[1], box.Rows[1].Cells[1]; a.Winner != "bf16" || a.Rows != 2 || b.Rows != 0 {
+		t.Errorf("%+v, %+v", a, b)
+	}
+}
+
 // Every entry of the contents is the id of something, and no id is there twice.
 func TestContents(t *testing.T) {
 	t.Parallel()

@@ -241,12 +241,5 @@ func (t *Task) stack() string {
 	if !t.Virtual {
 		return ""
 	}
-	switch c := t.Configs[0].Runs[0].Config; c.Transport {
-	case "ideal":
-		return ", on an ideal software stack (transport=ideal)"
-	case "none":
-		return ", on an ideal software stack, as no transport is named"
-	default:
-		return ", with transport=" + c.Transport + " as it is in the middle"
-	}
+	return ", " + t.Configs[0].Runs[0].Config.Stack()
 }

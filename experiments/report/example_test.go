@@ -35,7 +35,7 @@ func Example() {
 	// No configuration dominates another: all 2 are on the Pareto front of time to 95 %, bytes to 95 % and best accuracy.
 	// The network is saturated with raw: 85 % of a step or more is on the wire.
 	// What seeds tell is told by multiple comparison with the best, α = 0.05.
-	// Times are those of the virtual clock, on an ideal software stack, as no transport is named: what is not known of transport, device and codec rates is not in them.
+	// Times are those of the virtual clock, on an ideal software stack (transport=ideal): what is not known of transport, device and codec rates is not in them.
 	// In virtual time codecs were not billed (device.codec=free).
 	// One configuration: quickstart reaches an accuracy of 88.02 % in 192ms and 31.1 MB.
 	// a page: true

@@ -116,7 +116,11 @@ func (t *Task) winner(c *contest, value func(*Config) float64, lies func(*Config
 			w.Probability = store.Maybe(l.P)
 		}
 	}
-	for i, o := range order[1:] {
+	others := order[1:]
+	slices.SortFunc(others, func(a, b *Config) int { // equals alike in all facets, so that their rows of the box can be one
+		return cmp.Or(cmp.Compare(c.middle(a), c.middle(b)), cmp.Compare(a.Label, b.Label))
+	})
+	for i, o := range others {
 		if i == 0 {
 			w.RunnerUp, w.Ratio = o.Label, store.Maybe(value(o)/value(first))
 		}

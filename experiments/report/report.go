@@ -230,9 +230,9 @@ func (r *Report) Slug(i int) string {
 func (r *Report) short(t *Task) string {
 	count := map[string]int{}
 	for _, o := range r.Tasks {
-		count[slug(o.Facet)]++
+		count[o.place()]++
 	}
-	if name := slug(t.Facet); name != "" && count[name] == 1 {
+	if name := t.place(); name != "" && count[name] == 1 {
 		return name
 	}
 	return t.Slug()

@@ -79,6 +79,18 @@ func TestCrossingOverBandwidth(t *testing.T) {
 	}
 }
 
+// Figures of one place are named by its values where these have units, and by its keys.
+func TestPlacesInFileNames(t *testing.T) {
+	t.Parallel()
+	for facet, want := range map[string]string{
+		"network.bandwidth=100Mbps": "100mbps", "network.bandwidth=1.5Gbps workers=4": "1-5gbps-workers-4", "net=sim": "net-sim", "device=v100": "device-v100", "": "",
+	} {
+		if got := (&Task{Facet: facet}).place(); got != want {
+			t.Errorf("%q: %q, want %q", facet, got, want)
+		}
+	}
+}
+
 // A crossing is said only where the order is told on both sides of it: not where seeds
 // scatter by more than configurations differ, and not with one seed and no draws.
 func TestCrossingIsTold(t *testing.T) {

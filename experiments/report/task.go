@@ -158,6 +158,25 @@ func (t *Task) Slug() string {
 	return slug(name)
 }
 
+// place names a task in file names by its facet alone, and by values alone where these have
+// units: 10mbps.
+func (t *Task) place() string {
+	var parts []string
+	for _, kv := range strings.Fields(t.Facet) {
+		if _, value, _ := strings.Cut(kv, "="); withUnit(value) {
+			kv = value
+		}
+		parts = append(parts, kv)
+	}
+	return slug(strings.Join(parts, "-"))
+}
+
+// withUnit reports whether a value is a number with a unit, such as 10Mbps.
+func withUnit(value string) bool {
+	unit := strings.TrimLeft(value, "0123456789.")
+	return unit != "" && unit != value && strings.Trim(unit, "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ/µ") == ""
+}
+
 // slug keeps letters and digits.
 func slug(name string) string {
 	s := strings.Map(func(r rune) rune {

@@ -11,10 +11,10 @@ import (
 )
 
 // run makes one training run from defaults and keys, each "key=value", and
-// keeps its folder, which is named for what was taken out of it, too. Codecs are billed
-// only where a key says so. An interrupted study goes on where it was.
+// keeps its folder, which is named for what was taken out of it, too. Software takes
+// nothing, and codecs are billed, only where a key says so. An interrupted study goes on where it was.
 func (l *Lab) run(ctx context.Context, name string, keys ...string) (*experiments.Result, error) {
-	recipe, err := config.ParseRecipe(l.Runs.Recipe, "", []byte("about: a run of a study\n"))
+	recipe, err := config.ParseRecipe(l.Runs.Recipe, "", []byte("about: a run of a study\ntransport: ideal\n"))
 	if err != nil {
 		return nil, err
 	}

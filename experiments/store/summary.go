@@ -222,15 +222,22 @@ func pays(groups []*Group) (string, error) {
 	}
 	verdict := "Distribution pays"
 	switch {
-	case up < 1/1.05:
+	case up < 1/hardly:
 		verdict = "Distribution does not pay"
-	case up < 1.05:
+	case up < hardly:
 		verdict = "Distribution hardly pays"
 	}
 	if math.IsInf(alone, 1) {
 		return fmt.Sprintf("%s%s: %s reaches %s in %s, one worker alone never.", verdict, where, label, to(target), progress.Seconds(best)), nil
 	}
-	return fmt.Sprintf("%s%s: %s reaches %s in %s, one worker alone in %s, a speed-up of %s.", verdict, where, label, to(target), progress.Seconds(best), progress.Seconds(alone), SpeedUp(up)), nil
+	more := ""
+	if up < hardly && all[0].Virtual() {
+		var err error
+		if more, err = wouldPay(groups, target, alone); err != nil {
+			return "", err
+		}
+	}
+	return fmt.Sprintf("%s%s: %s reaches %s in %s, one worker alone in %s, a speed-up of %s.", verdict, where, label, to(target), progress.Seconds(best), progress.Seconds(alone), SpeedUp(up)) + more, nil
 }
 
 // SpeedUp words how many times as soon something is.

@@ -48,6 +48,12 @@ func TestSummaryOfSeveralEnvironments(t *testing.T) {
 	if s := table(t, others(t, same, fast)); !strings.Contains(s, "network.bandwidth=10Gbps\n| run |") || strings.Contains(s, "| network.bandwidth |") {
 		t.Error(s)
 	}
+	if s := table(t, others(t, same)); !strings.Contains(s, "note: Virtual times are on an ideal software stack (transport=ideal); gradlab report says where they lie.") {
+		t.Error(s)
+	}
+	if s := table(t, others(t, local)); strings.Contains(s, "transport=") {
+		t.Error(s)
+	}
 	if s := table(t, others(t, same)); strings.Contains(s, "net=") || !strings.Contains(s, "| time to 0.95 | bytes to 0.95 |") || strings.Contains(s, "±") || !strings.Contains(s, "| 1.0× |") || !strings.Contains(s, "| 0.5× |") {
 		t.Error(s)
 	}

@@ -265,6 +265,9 @@ func (r *Run) caveats(label string) (out []string) {
 		if record.Diverged(res.Loss) {
 			add("%s has diverged: its loss is not finite, and in no mean", withSeed(name, r))
 		}
+		if r.Virtual() {
+			add("Virtual times are %s; gradlab report says where they lie.", r.Config.Stack())
+		}
 		if n := res.CodecTime; n != "" {
 			add("In virtual time %s.", n)
 		}

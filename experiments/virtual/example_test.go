@@ -8,7 +8,7 @@ import (
 	"github.com/gradlab/gradlab/experiments/virtual"
 )
 
-// What was recorded of a script, on two networks.
+// What was recorded of a script, on two networks under ideal software.
 func ExampleReplay() {
 	var record strings.Builder
 	for rank := range 2 {
@@ -21,7 +21,7 @@ func ExampleReplay() {
 		fmt.Fprintf(&record, `{"from":%d,"event":{"do":"end"}}`+"\n", rank)
 	}
 	for _, network := range []string{"network.bandwidth=100Mbps", "network.bandwidth=10Gbps"} {
-		r, err := virtual.Replay(context.Background(), strings.NewReader(record.String()), []string{network}, 1)
+		r, err := virtual.Replay(context.Background(), strings.NewReader(record.String()), []string{network, "transport=ideal"}, 1)
 		if err != nil {
 			fmt.Println(err)
 			return
