@@ -6,7 +6,7 @@ import "testing"
 // to its times, and comes to the bits of the virtual cluster.
 func TestEmulatedRun(t *testing.T) {
 	t.Parallel()
-	keys := []string{"data=digits", "model=mlp(hidden=[16])", "mode=reduce", "workers=2", "batch=4", "steps=5", "epochs=0", "device.flops=5e6", "network.bandwidth=1Gbps"}
+	keys := []string{"data=digits", "model=mlp(hidden=[16])", "mode=reduce", "workers=2", "batch=4", "steps=5", "epochs=0", "transport=ideal", "device.flops=5e6", "network.bandwidth=1Gbps"}
 	virtual := mustExecute(t, append(keys, "net=sim")...)
 	real := mustExecute(t, append(keys, "net=local", "emulate=true")...)
 	if real.ParamsSHA256 != virtual.ParamsSHA256 || real.BytesUp != virtual.BytesUp {

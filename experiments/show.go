@@ -103,14 +103,21 @@ func (rec *Record) Write(w io.Writer) error {
 	if s.Error != "" {
 		fmt.Fprintf(w, "error: %s\n", regular.Shown(s.Error))
 	}
-	def := config.Default()
+	c, kept := config.Default(), map[string]string{}
+	for _, k := range config.Settings() {
+		if v := rec.Config[k.Name]; v != nil {
+			kept[k.Name] = fmt.Sprint(v)
+			if c.Set(k.Name, kept[k.Name]) == nil {
+				delete(kept, k.Name)
+			}
+		}
+	}
 	fmt.Fprintln(w, "\nconfiguration (what differs from the defaults)")
 	for _, k := range config.Settings() {
-		if v := fmt.Sprint(rec.Config[k.Name]); rec.Config[k.Name] != nil && v != def.Get(k.Name) {
-			if c := def; c.Set(k.Name, v) == nil {
-				v = c.Show(k.Name)
-			}
+		if v, ok := kept[k.Name]; ok { // of no value that is allowed now
 			fmt.Fprintf(w, "  %-20s %s\n", k.Name, v)
+		} else if c.Said(k.Name) {
+			fmt.Fprintf(w, "  %-20s %s\n", k.Name, c.Show(k.Name))
 		}
 	}
 	if len(rec.Evals) > 0 {

@@ -173,7 +173,7 @@ var others = []string{"cluster", "transport", "node"}
 // said is what a recipe has to say for the configuration, as people write it: the
 // keys that differ from what stands when the cluster is set.
 func (c Config) said() (map[string]string, error) {
-	def, below := Default(), Default()
+	below := Default()
 	for _, k := range others {
 		if err := below.Set(k, c.Get(k)); err != nil {
 			return nil, err
@@ -181,7 +181,7 @@ func (c Config) said() (map[string]string, error) {
 	}
 	said := map[string]string{}
 	for _, k := range Settings() {
-		sheet := slices.Contains(others, k.Name) && c.Get(k.Name) != def.Get(k.Name) || k.Name == hardware.Transport && c.opensTransport(c.Cluster)
+		sheet := slices.Contains(others, k.Name) && c.Said(k.Name)
 		if sheet || c.Get(k.Name) != below.Get(k.Name) {
 			said[k.Name] = c.Show(k.Name)
 		}

@@ -91,6 +91,13 @@ func (c *Config) isAs(p hardware.Parameter) bool {
 	return err == nil && set.Get(p.Key) == c.Get(p.Key)
 }
 
+// Said reports whether a recipe of the configuration has to name the key: without it the recipe
+// would come, or could come, to another value. Transport is among them wherever an unsaid one
+// is unknown.
+func (c Config) Said(key string) bool {
+	return c.Get(key) != Default().Get(key) || key == hardware.Transport && c.opensTransport(c.Cluster)
+}
+
 // opensTransport reports whether a configuration on a cluster, or on none, has transport
 // unknown where its recipe names no transport. What software takes is in the rates of a
 // known cluster's devices.

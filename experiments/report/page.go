@@ -178,11 +178,10 @@ func Draw(panels ...figure.Figure) (Drawing, error) {
 // Style is the style sheet of the page, for light, dark and print.
 func Style() string { return styleText }
 
-// settings are the keys of a run that differ from their defaults.
+// settings are the keys that a recipe of the run has to name.
 func settings(r *store.Run) (out []string) {
-	def := config.Default()
 	for _, k := range config.Keys() {
-		if v := r.Config.Get(k.Name); v != def.Get(k.Name) {
+		if r.Config.Said(k.Name) {
 			out = append(out, k.Name+": "+r.Config.Show(k.Name))
 		}
 	}

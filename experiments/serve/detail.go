@@ -75,9 +75,8 @@ func (e entry) workers() []Worker {
 
 func detail(e entry) (Detail, error) {
 	d := Detail{Row: e.row, Folder: e.run.Folder, ID: e.run.ID, Settings: map[string]string{}, Env: e.run.Env, Workers: e.workers(), Ranks: []Rank{}, Lost: []string{}}
-	def := config.Default()
 	for _, k := range config.Keys() {
-		if v := e.run.Config.Get(k.Name); v != def.Get(k.Name) {
+		if e.run.Config.Said(k.Name) {
 			d.Settings[k.Name] = e.run.Config.Show(k.Name)
 		}
 	}

@@ -375,10 +375,9 @@ func named(err error) bool {
 func (t *Trial) Recipe() string {
 	var b strings.Builder
 	fmt.Fprintf(&b, "about: soak seed %d\n", t.Seed)
-	def := config.Default()
 	for _, k := range config.Keys() {
-		if v := t.Config.Get(k.Name); v != def.Get(k.Name) {
-			fmt.Fprintf(&b, "%s: %q\n", k.Name, v)
+		if t.Config.Said(k.Name) {
+			fmt.Fprintf(&b, "%s: %q\n", k.Name, t.Config.Get(k.Name))
 		}
 	}
 	return b.String()
