@@ -45,6 +45,6 @@ func Example() {
 	// ± is half a 95 % interval (Student's t over seeds).
 	// Times, bytes and updates to the target are medians over seeds with their range; a seed that never got there counts as never.
 	// Differences are against the first row, seed by seed; p is corrected for the number of different rows (Holm), * is below 0.05.
-	// Virtual times are on an ideal software stack (transport=ideal); gradlab report says where they lie.
+	// Virtual times are on an ideal software stack (transport=ideal).
 	// In virtual time codecs were not billed (device.codec=free).
 }

@@ -48,7 +48,7 @@ func TestSummaryOfSeveralEnvironments(t *testing.T) {
 	if s := table(t, others(t, same, fast)); !strings.Contains(s, "network.bandwidth=10Gbps\n| run |") || strings.Contains(s, "| network.bandwidth |") {
 		t.Error(s)
 	}
-	if s := table(t, others(t, same)); !strings.Contains(s, "note: Virtual times are on an ideal software stack (transport=ideal); gradlab report says where they lie.") {
+	if s := table(t, others(t, same)); !strings.Contains(s, "note: Virtual times are on an ideal software stack (transport=ideal).\n") {
 		t.Error(s)
 	}
 	if s := table(t, others(t, local)); strings.Contains(s, "transport=") {

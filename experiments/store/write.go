@@ -7,6 +7,7 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/gradlab/gradlab/experiments/config"
 	"github.com/gradlab/gradlab/experiments/figure"
 	"github.com/gradlab/gradlab/experiments/progress"
 	"github.com/gradlab/gradlab/experiments/stats"
@@ -266,7 +267,11 @@ func (r *Run) caveats(label string) (out []string) {
 			add("%s has diverged: its loss is not finite, and in no mean", withSeed(name, r))
 		}
 		if r.Virtual() {
-			add("Virtual times are %s; gradlab report says where they lie.", r.Config.Stack())
+			lie := "; gradlab report says where they lie"
+			if def := config.Default(); r.Config.Transport == def.Transport && r.Config.Cluster == def.Cluster { // nothing of them is drawn
+				lie = ""
+			}
+			add("Virtual times are %s%s.", r.Config.Stack(), lie)
 		}
 		if n := res.CodecTime; n != "" {
 			add("In virtual time %s.", n)
