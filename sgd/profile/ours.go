@@ -63,7 +63,7 @@ func ours(name, model string, channels, side, classes int) *Profile {
 	}
 	flops, frozen := m.SpanFLOPs(), 0.0
 	for i, s := range m.Layout().Spans {
-		macs := flops[i] / 2
+		macs := float64(flops[i] / 2)
 		switch s.Role {
 		case sgd.Buffer:
 			frozen += macs
