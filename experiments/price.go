@@ -14,6 +14,7 @@ import (
 	"github.com/gradlab/gradlab/sgd/train"
 	"github.com/gradlab/gradlab/sgd/train/checkpoint"
 	"github.com/gradlab/gradlab/sgd/train/record"
+	"github.com/gradlab/gradlab/sgd/train/wire"
 )
 
 // A run is priced where another run of the same trajectory is there: its programs
@@ -87,7 +88,7 @@ func RecordedData(folder string) (sgd.Dataset, error) {
 
 // RecordedSizes reads the sizes of a run's payloads; nil if it has no record of
 // them.
-func RecordedSizes(folder string) (*train.Sizes, error) {
+func RecordedSizes(folder string) (*wire.Sizes, error) {
 	b, err := regular.ReadFile(filepath.Join(folder, sizesFile), regular.Any)
 	if errors.Is(err, fs.ErrNotExist) {
 		return nil, nil
@@ -95,7 +96,7 @@ func RecordedSizes(folder string) (*train.Sizes, error) {
 	if err != nil {
 		return nil, err
 	}
-	s, err := train.ReadSizes(bytes.NewReader(b))
+	s, err := wire.ReadSizes(bytes.NewReader(b))
 	if err != nil {
 		return nil, fmt.Errorf("%s: %w", filepath.Join(folder, sizesFile), err)
 	}
@@ -104,7 +105,7 @@ func RecordedSizes(folder string) (*train.Sizes, error) {
 
 // keepSizes writes the sizes that a whole run noted, or takes away those of an
 // earlier leg.
-func (f *folder) keepSizes(s *train.Sizes, whole bool) error {
+func (f *folder) keepSizes(s *wire.Sizes, whole bool) error {
 	if s == nil || !whole || !s.Whole() {
 		if err := os.Remove(f.file(sizesFile)); err != nil && !errors.Is(err, fs.ErrNotExist) {
 			return err
@@ -122,7 +123,7 @@ func (f *folder) keepSizes(s *train.Sizes, whole bool) error {
 type source struct {
 	folder string
 	result Result
-	sizes  *train.Sizes
+	sizes  *wire.Sizes
 	data   sgd.Dataset
 	params []byte // model.safetensors
 	evals  map[moment]record.Eval
@@ -199,7 +200,7 @@ func (o Options) build(c config.Config, at config.Places) (*train.Job, *config.C
 		}
 		j, prices, err := c.Assemble(ds, at)
 		if err == nil && c.Timeless() {
-			j.Sizes = &train.Sizes{}
+			j.Sizes = &wire.Sizes{}
 		}
 		return j, prices, nil, err
 	}

@@ -13,6 +13,7 @@ import (
 	"github.com/gradlab/gradlab/experiments/config"
 	"github.com/gradlab/gradlab/sgd/train"
 	"github.com/gradlab/gradlab/sgd/train/timing"
+	"github.com/gradlab/gradlab/sgd/train/wire"
 )
 
 // pricer prices steps on one cluster.
@@ -388,7 +389,7 @@ func (p *pricer) shards(c config.Config, limit int) ([][]shardPart, error) {
 	}
 	var out [][]shardPart
 	layout := p.job.Model.Layout()
-	for _, cuts := range train.Cuts(layout, ps.Placements.MustParse(c.Placement), c.Servers, f, down) {
+	for _, cuts := range wire.Cuts(layout, ps.Placements.MustParse(c.Placement), c.Servers, f, down) {
 		var parts []shardPart
 		var now shardPart
 		from := -1 // where the piece behind begins, if what is taken together is one stretch of the gradient

@@ -19,6 +19,7 @@ import (
 	"github.com/gradlab/gradlab/internal/regular"
 	"github.com/gradlab/gradlab/sgd"
 	"github.com/gradlab/gradlab/sgd/train"
+	"github.com/gradlab/gradlab/sgd/train/wire"
 )
 
 // WhatIf is a recorded run, made again with other keys.
@@ -206,8 +207,8 @@ type shadowed struct {
 	outline sgd.Dataset                 // what is known of the data
 	open    func() (sgd.Dataset, error) // the data themselves
 	at      config.Places
-	sizes   *train.Sizes // nil: the run noted none
-	idle    bool         // replay nothing that computes gradients: errComputed
+	sizes   *wire.Sizes // nil: the run noted none
+	idle    bool        // replay nothing that computes gradients: errComputed
 }
 
 // as replays a configuration for its times and bytes alone, over so many updates,

@@ -13,6 +13,7 @@ import (
 // alone, none of its own.
 var rooms = [][]string{
 	{"sgd/train/checkpoint", "sgd/train/message", "sgd/train/record", "sgd/train/timing"},
+	{"sgd/train/wire"},
 	{"sgd/train"},
 	{"sgd/train/gossip", "sgd/train/replicas", "sgd/train/sandblaster"},
 	{"sgd/train/traintest", "sgd/train/timing/timingtest"},

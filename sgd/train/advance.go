@@ -142,3 +142,9 @@ func (s *stepper) keep(k *checkpoint.Keeper, prefix string) {
 		k.Vector(prefix+sl.Name, sl.V)
 	}
 }
+
+// byRole are the ranges of a layout that are trained, and the others.
+func byRole(l sgd.Layout) (trainable, buffers []sgd.Range) {
+	is := func(s sgd.Span) bool { return s.Role == sgd.Buffer }
+	return l.Ranges(func(s sgd.Span) bool { return !is(s) }), l.Ranges(is)
+}

@@ -12,6 +12,7 @@ import (
 	"github.com/gradlab/gradlab/internal/f32"
 	"github.com/gradlab/gradlab/sgd"
 	"github.com/gradlab/gradlab/sgd/train/checkpoint"
+	"github.com/gradlab/gradlab/sgd/train/wire"
 	"github.com/gradlab/gradlab/staleness"
 )
 
@@ -26,7 +27,7 @@ type amending struct {
 	trained []sgd.Range
 	packed  [3][]float32 // what is trained of gradient, parameters and those that were sent; nil if that is all
 	grad    []float32
-	front   Vector // what is ahead of the present parameters; empty: not made yet
+	front   wire.Vector // what is ahead of the present parameters; empty: not made yet
 }
 
 // newAmending returns nil for correctors that only scale, and for those that
@@ -44,7 +45,7 @@ func newAmending(j *Job, l sgd.Layout, atWorker bool) (*amending, error) {
 		return nil, fmt.Errorf("corrector %s amends late gradients, and with policy %s none is late; use none", staleness.Correctors.Spec(c), staleness.Policies.Spec(j.Policy))
 	case traits.Momentum && hasMomentum(j, l):
 		return nil, fmt.Errorf("corrector %s brings its own momentum, and optimizer %s has one too; use optimizer=sgd", staleness.Correctors.Spec(c), sgd.Optimizers.Spec(j.Optimizer))
-	case traits.Compares && !isCast(j.DownCodec):
+	case traits.Compares && !wire.IsCast(j.DownCodec):
 		return nil, fmt.Errorf("corrector %s compares with the parameters a worker was sent: down_codec must be raw, fp16, bf16 or another cast", staleness.Correctors.Spec(c))
 	case atWorker && j.Overlap:
 		return nil, fmt.Errorf("corrector %s works on whole gradients before they are encoded; use overlap=false", staleness.Correctors.Spec(c))
@@ -119,32 +120,32 @@ func (a *amending) unpack(v, packed []float32) {
 func (st *store) addAmended(f comm.Frame, weight float64, past staleness.Past, from compress.From) error {
 	a := st.amend
 	if a.grad == nil {
-		a.grad = make([]float32, len(st.params.f))
+		a.grad = make([]float32, len(st.params.F()))
 	}
-	if err := st.in[from.Rank].set(st.in[from.Rank].shard.whole, a.grad, false, 1, f.Body, from); err != nil {
+	if err := st.in[from.Rank].Set(st.in[from.Rank].Shard.Whole, a.grad, false, 1, f.Body, from); err != nil {
 		return err
 	}
 	past.Rate = st.rate
-	now := st.params.f
+	now := st.params.F()
 	a.amend(a.grad, now, st.sent.of(f.Header.Version, now), past)
-	if st.sum.f == nil {
-		st.sum = NewVector(len(now))
-		clear(st.sum.f)
+	if st.sum.F() == nil {
+		st.sum = wire.NewVector(len(now))
+		clear(st.sum.F())
 	}
-	f32.Axpy(st.sum.f, float32(weight), a.grad)
+	f32.Axpy(st.sum.F(), float32(weight), a.grad)
 	return nil
 }
 
 // outgoing is what workers are sent now: the parameters, or what is ahead of
 // them.
-func (st *store) outgoing() Vector {
+func (st *store) outgoing() wire.Vector {
 	if st.amend == nil || st.amend.ahead == nil {
 		return st.params
 	}
 	a := st.amend
-	if a.front.f == nil {
-		a.front = NewVector(len(st.params.f))
-		a.lookAhead(a.front.f, st.params.f, st.rate/float64(st.job.policy().PerUpdate))
+	if a.front.F() == nil {
+		a.front = wire.NewVector(len(st.params.F()))
+		a.lookAhead(a.front.F(), st.params.F(), st.rate/float64(st.job.policy().PerUpdate))
 	}
 	return a.front
 }
@@ -152,7 +153,7 @@ func (st *store) outgoing() Vector {
 // distance is the root mean square of what the trainable parameters moved since
 // a version was sent.
 func (st *store) distance(version uint64) float64 {
-	now, sum, n := st.params.f, 0.0, 0
+	now, sum, n := st.params.F(), 0.0, 0
 	then := st.sent.of(version, now)
 	var block [2048]float32
 	for _, r := range st.trainable {
@@ -177,22 +178,22 @@ func (st *store) moved() {
 // sentCopies keeps the parameters that gradients may still come from, by
 // version. nil keeps none.
 type sentCopies struct {
-	at map[uint64]Vector
+	at map[uint64]wire.Vector
 	by [][2]uint64 // versions each worker was last sent, the latest first
 }
 
-func newSentCopies(j *Job, initial Vector) (*sentCopies, error) {
+func newSentCopies(j *Job, initial wire.Vector) (*sentCopies, error) {
 	if !j.Gap && !j.corrector().Compares {
 		return nil, nil
 	}
-	if !isCast(j.DownCodec) {
+	if !wire.IsCast(j.DownCodec) {
 		return nil, errors.New("gap compares with the parameters a worker was sent: down_codec must be raw, fp16, bf16 or another cast")
 	}
-	return &sentCopies{map[uint64]Vector{0: initial.Share()}, make([][2]uint64, j.Workers)}, nil
+	return &sentCopies{map[uint64]wire.Vector{0: initial.Share()}, make([][2]uint64, j.Workers)}, nil
 }
 
 // sent notes that a worker was sent params at a version.
-func (c *sentCopies) sent(worker int, version uint64, params Vector) {
+func (c *sentCopies) sent(worker int, version uint64, params wire.Vector) {
 	if c == nil {
 		return
 	}
@@ -208,7 +209,7 @@ func (c *sentCopies) sent(worker int, version uint64, params Vector) {
 func (c *sentCopies) of(version uint64, now []float32) []float32 {
 	if c != nil {
 		if v, ok := c.at[version]; ok {
-			return v.f
+			return v.F()
 		}
 	}
 	return now
@@ -251,7 +252,7 @@ func (c *sentCopies) keep(k *checkpoint.Keeper, prefix string, size int, held fu
 	default:
 		for version, v := range c.at {
 			if held(version) {
-				k.Values(fmt.Sprint(prefix, version), v.f, "")
+				k.Values(fmt.Sprint(prefix, version), v.F(), "")
 			}
 		}
 	}
@@ -271,8 +272,8 @@ func (c *sentCopies) load(st *checkpoint.State, prefix string, size int) error {
 		if _, err := fmt.Sscan(text, &version); err != nil || len(b) != 4*size {
 			return fmt.Errorf("the checkpoint's %q has %d bytes, want %d", name, len(b), 4*size)
 		}
-		v := NewVector(size)
-		f32.FromBytes(v.f, b)
+		v := wire.NewVector(size)
+		f32.FromBytes(v.F(), b)
 		c.at[version] = v
 	}
 	return nil

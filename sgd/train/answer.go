@@ -7,6 +7,7 @@ import (
 	"github.com/gradlab/gradlab/comm"
 	"github.com/gradlab/gradlab/comm/ps"
 	"github.com/gradlab/gradlab/sgd/train/message"
+	"github.com/gradlab/gradlab/sgd/train/wire"
 )
 
 // pulls answers those who asked for parameters of a version that is there, or
@@ -89,7 +90,7 @@ func isGone(err error) bool {
 }
 
 // dispatch is what worker w is to be sent now; it is noted down.
-func (s *server) dispatch(w int) Vector {
+func (s *server) dispatch(w int) wire.Vector {
 	v, out := uint64(s.core.Version()), s.store.outgoing()
 	s.holds[w] = v
 	s.store.sent.sent(w, v, out)

@@ -8,6 +8,7 @@ import (
 
 	"github.com/gradlab/gradlab/comm/collective"
 	"github.com/gradlab/gradlab/compress"
+	"github.com/gradlab/gradlab/sgd/train/wire"
 )
 
 // Workers that wait for their neighbours alone are some steps apart: as many as the news
@@ -127,7 +128,7 @@ func (r *Rank) Renewed() bool { return r.Since() > 0 && r.step == r.Since() }
 
 // Introduce tells v, as it is, along the edges of a round, and adds to sum what comes along
 // them, at their weights: workers that go on with others learn of them.
-func (p *Peer) Introduce(ctx context.Context, v Vector, sum []float32, mix collective.Mix) error {
+func (p *Peer) Introduce(ctx context.Context, v wire.Vector, sum []float32, mix collective.Mix) error {
 	own := p.codec
 	defer func() { p.codec = own }()
 	var err error

@@ -4,6 +4,7 @@ import (
 	"fmt"
 
 	"github.com/gradlab/gradlab/sgd"
+	"github.com/gradlab/gradlab/sgd/train/wire"
 )
 
 // average is the moving average of the parameters that an optimizer makes (Polyak and
@@ -41,11 +42,11 @@ func (a *average) take(w []float32, r sgd.Range, n int) {
 }
 
 // shown is what is evaluated of parameters: their average, if there is one.
-func (a *average) shown(params Vector) Vector {
+func (a *average) shown(params wire.Vector) wire.Vector {
 	if a == nil {
 		return params
 	}
-	return Vector{f: a.v}
+	return wire.Floats(a.v)
 }
 
 // checkAverage refuses an average that nobody could keep.

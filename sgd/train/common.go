@@ -6,6 +6,7 @@ import (
 
 	"github.com/gradlab/gradlab/sgd"
 	"github.com/gradlab/gradlab/sgd/train/checkpoint"
+	"github.com/gradlab/gradlab/sgd/train/wire"
 )
 
 // common is what ranks without servers each have a copy of: the parameters and
@@ -18,7 +19,7 @@ type common struct {
 	opt *stepper
 
 	mu      sync.Mutex
-	params  Vector
+	params  wire.Vector
 	version int   // updates made
 	before  *held // what it was before the last one; nil: nobody asks
 	parts   []int // the same, by part, where they are made part by part
@@ -37,8 +38,8 @@ func newCommon(j *Job) (*common, error) {
 	}
 	initial := j.initial()
 	opt.avg = j.newAverage(initial)
-	c := &common{opt: opt, params: NewVector(len(initial))}
-	copy(c.params.f, initial)
+	c := &common{opt: opt, params: wire.NewVector(len(initial))}
+	copy(c.params.F(), initial)
 	if j.Elastic {
 		c.before = &held{step: -1}
 	}
@@ -68,7 +69,7 @@ func (c *common) updatePart(part, parts int, at sgd.Range, u []float32, s sgd.St
 	if part == parts-1 {
 		c.params.Own()
 	}
-	c.opt.advancePart(u, c.params.f, at, s)
+	c.opt.advancePart(u, c.params.F(), at, s)
 	if c.parts[part] = s.N + 1; part == 0 {
 		c.version = s.N + 1
 	}
@@ -88,7 +89,7 @@ func (c *common) move(n int, by func(params []float32)) {
 		c.before.hold(n, 0, k.Of)
 	}
 	c.params.Own() // a snapshot may share them
-	by(c.params.f)
+	by(c.params.F())
 	c.version = n + 1
 }
 
@@ -114,7 +115,7 @@ func (c *common) keep(k *checkpoint.Keeper, version int) {
 
 // name names what there is to keep.
 func (c *common) name(k *checkpoint.Keeper) {
-	k.Vector(keyParam, c.params.f)
+	k.Vector(keyParam, c.params.F())
 	c.opt.keep(k, keyOpt)
 }
 

@@ -7,6 +7,7 @@ import (
 	"github.com/gradlab/gradlab/compress"
 	"github.com/gradlab/gradlab/internal/f32"
 	"github.com/gradlab/gradlab/sgd/train/message"
+	"github.com/gradlab/gradlab/sgd/train/wire"
 )
 
 // content is what the exchanges of a step are of.
@@ -25,9 +26,9 @@ func (rawSums) begin(int) error { return nil }
 func (r rawSums) perform(ctx context.Context, b *bucket, flags message.Flags) (_ message.Flags, err error) {
 	g := r.part(b)
 	if r.job.fuses() {
-		flags, err = r.sumAll(ctx, b, formats[compress.F32], r.tensors(b), flags)
+		flags, err = r.sumAll(ctx, b, wire.Formats[compress.F32], r.tensors(b), flags)
 	} else {
-		flags, err = r.sum(ctx, b, formats[compress.F32], g, flags)
+		flags, err = r.sum(ctx, b, wire.Formats[compress.F32], g, flags)
 	}
 	if err == nil && r.job.Workers > 1 {
 		f32.Scale(g, 1/float32(r.job.Workers))
@@ -45,12 +46,12 @@ func (r coded) begin(k int) error {
 	p := r.job.progress(r.step, r.step*r.job.Workers)
 	step := compress.Step{N: r.step, Epoch: p.Epoch, LR: r.sched(p), Seed: r.job.Seed}
 	for i := range b.ops {
-		pc := &r.shard.pieces[b.lo+i]
+		pc := &r.shard.Pieces[b.lo+i]
 		var err error
-		if b.ops[i], err = r.ex[b.lo+i].Begin(pc.at(r.grad, true), step); err != nil {
-			return fmt.Errorf("worker %d, step %d, %s: %w", r.rank, r.step, pc.block.Name, err)
+		if b.ops[i], err = r.ex[b.lo+i].Begin(pc.At(r.grad, true), step); err != nil {
+			return fmt.Errorf("worker %d, step %d, %s: %w", r.rank, r.step, pc.Block.Name, err)
 		}
-		r.notes[b.lo+i].noteOp(b.ops[i])
+		r.notes[b.lo+i].NoteOp(b.ops[i])
 	}
 	return nil
 }
@@ -67,11 +68,11 @@ func (r coded) perform(ctx context.Context, b *bucket, flags uint16) (_ uint16, 
 	}()
 	for busy := true; busy; {
 		busy = false
-		if flags, err = r.sums(ctx, b, compress.OpMax, compress.F32, wireMax{}, flags); err != nil {
+		if flags, err = r.sums(ctx, b, compress.OpMax, compress.F32, wire.Max{}, flags); err != nil {
 			return flags, err
 		}
-		for wire, format := range formats {
-			if flags, err = r.sums(ctx, b, compress.OpSum, compress.Wire(wire), format, flags); err != nil {
+		for of, format := range wire.Formats {
+			if flags, err = r.sums(ctx, b, compress.OpSum, compress.Wire(of), format, flags); err != nil {
 				return flags, err
 			}
 		}
@@ -87,19 +88,19 @@ func (r coded) perform(ctx context.Context, b *bucket, flags uint16) (_ uint16, 
 				continue
 			}
 			if b.ops[i], err = r.ex[b.lo+i].Next(b.ops[i]); err != nil {
-				return flags, fmt.Errorf("worker %d, step %d, %s: %w", r.rank, b.step, r.shard.pieces[b.lo+i].block.Name, err)
+				return flags, fmt.Errorf("worker %d, step %d, %s: %w", r.rank, b.step, r.shard.Pieces[b.lo+i].Block.Name, err)
 			}
-			r.notes[b.lo+i].noteOp(b.ops[i])
+			r.notes[b.lo+i].NoteOp(b.ops[i])
 			busy = busy || b.ops[i].Kind != compress.OpNone
 		}
 		r.times.Decoded(began)
 	}
 	defer r.times.Decoded(r.times.Start())
 	for i := b.lo; i < b.hi; i++ {
-		g := r.shard.pieces[i].at(r.grad, true)
+		g := r.shard.Pieces[i].At(r.grad, true)
 		f32.Fill(g, 0)
 		if err := r.ex[i].Output(g, 1/float32(r.job.Workers)); err != nil {
-			return flags, fmt.Errorf("worker %d, step %d, %s: %w", r.rank, b.step, r.shard.pieces[i].block.Name, err)
+			return flags, fmt.Errorf("worker %d, step %d, %s: %w", r.rank, b.step, r.shard.Pieces[i].Block.Name, err)
 		}
 	}
 	return flags, nil

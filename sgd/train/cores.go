@@ -6,6 +6,7 @@ import (
 
 	"github.com/gradlab/gradlab/internal/par"
 	"github.com/gradlab/gradlab/sgd"
+	"github.com/gradlab/gradlab/sgd/train/wire"
 )
 
 // cores is what the ranks of a process share: the gate that bounds how many
@@ -16,9 +17,9 @@ type cores struct {
 	threads int           // of a pass; 0: whatever the others leave idle
 	own     bool          // every worker has memory of its own
 	common  func() (*common, error)
-	asks    func() ([]need, error) // of a run without weights
+	asks    func() ([]wire.Need, error) // of a run without weights
 	latest  assembly
-	tariffs map[bill]*tariff // guarded by mu
+	tariffs map[bill]*wire.Tariff // guarded by mu
 
 	sharing sync.Mutex  // guards kept
 	kept    map[any]any // see Shared

@@ -8,7 +8,7 @@ import (
 	"github.com/gradlab/gradlab/comm/ps"
 	"github.com/gradlab/gradlab/compress"
 	"github.com/gradlab/gradlab/sgd"
-	"github.com/gradlab/gradlab/sgd/train"
+	"github.com/gradlab/gradlab/sgd/train/wire"
 )
 
 // A codec that uses matrices is given rows of them, any other pieces as equal as
@@ -20,7 +20,7 @@ func TestCuts(t *testing.T) {
 	l.Add("a.bias", sgd.Bias, 1, 33)
 	l.Add("b.weight", sgd.Weight, 50, 20)
 	l.Add("b.mean", sgd.Buffer, 1, 4)
-	words := func(cuts [][]train.Cut) string {
+	words := func(cuts [][]wire.Cut) string {
 		var out []string
 		for _, list := range cuts {
 			for _, c := range list {
@@ -38,10 +38,10 @@ func TestCuts(t *testing.T) {
 		"powersgd(rank=20)": anywhere, // shrinks nothing
 	} {
 		f := compress.Families.MustParse(codec)
-		if got := words(train.Cuts(l, ps.Balanced{}, 2, f, compress.Raw{})); got != want {
+		if got := words(wire.Cuts(l, ps.Balanced{}, 2, f, compress.Raw{})); got != want {
 			t.Errorf("%s: %s, want %s", codec, got, want)
 		}
-		if got := words(train.Cuts(l, ps.Balanced{}, 2, compress.Raw{}, f)); got != want {
+		if got := words(wire.Cuts(l, ps.Balanced{}, 2, compress.Raw{}, f)); got != want {
 			t.Errorf("down_codec %s: %s, want %s", codec, got, want)
 		}
 	}

@@ -7,6 +7,7 @@ import (
 	"github.com/gradlab/gradlab/compress"
 	"github.com/gradlab/gradlab/internal/f32"
 	"github.com/gradlab/gradlab/sgd/train/checkpoint"
+	"github.com/gradlab/gradlab/sgd/train/wire"
 )
 
 // downlink encodes a shard's parameters for the workers. Casts
@@ -17,34 +18,25 @@ import (
 type downlink struct {
 	job      *Job
 	id       int
-	shard    *shard
+	shard    *wire.Shard
 	absolute bool
 	cast     bool // absolute, of a run with weights
 
-	shared *packer
-	tariff *tariff
+	shared *wire.Packer
+	tariff *wire.Tariff
 	billed []bool         // by part: making the present version's payload
 	cached []*comm.Buffer // by part; nil: not made yet
 
-	packers []*packer   // per worker
-	held    [][]float32 // per worker, packed
+	packers []*wire.Packer // per worker
+	held    [][]float32    // per worker, packed
 	diff    []float32
 }
 
-// isCast says whether a codec sends every value alone, as it is, in some format: it
-// claims so, and shows so on a small block. One that does not is sent differences.
-func isCast(f compress.Family) bool { return compress.Casts(f) && compress.ShowsCast(f) }
-
-// feedsBack says whether a codec, or one inside it, keeps what it has not sent for a
-// later step: it claims so, or shows so on a small block. Parameters would diverge, so
-// a codec's word is not enough.
-func feedsBack(f compress.Family) bool { return compress.FeedsBack(f) || compress.ShowsMemory(f) }
-
-func newDownlink(j *Job, id int, sh *shard) (*downlink, error) {
-	d := &downlink{job: j, id: id, shard: sh, cast: isCast(j.DownCodec),
-		tariff: j.tariff(sh, true, true), billed: make([]bool, len(sh.parts))}
+func newDownlink(j *Job, id int, sh *wire.Shard) (*downlink, error) {
+	d := &downlink{job: j, id: id, shard: sh, cast: wire.IsCast(j.DownCodec),
+		tariff: j.tariff(sh, true, true), billed: make([]bool, len(sh.Parts))}
 	var err error
-	if feedsBack(j.DownCodec) {
+	if wire.FeedsBack(j.DownCodec) {
 		return nil, fmt.Errorf("down_codec %s: the next difference makes up for what the codec leaves out, and a codec that keeps it would add it a second time, until the parameters diverge; use the codec inside by itself, or one without memory (feedback permits it with unchecked=true)", compress.Families.Spec(j.DownCodec))
 	}
 	if compress.KeepsReceiver(j.DownCodec) {
@@ -52,23 +44,23 @@ func newDownlink(j *Job, id int, sh *shard) (*downlink, error) {
 	}
 	if d.absolute = d.cast || j.Weightless && j.Sizes == nil; d.absolute {
 		d.shared, err = j.packer(sh, j.DownCodec, d.block(0))
-		d.cached = make([]*comm.Buffer, len(sh.parts))
+		d.cached = make([]*comm.Buffer, len(sh.Parts))
 		return d, err
 	}
 	for w := 0; w < j.Workers; w++ {
-		p, err := j.newPacker(sh, j.DownCodec, d.block(w))
+		p, err := j.content().NewPacker(sh, j.DownCodec, d.block(w))
 		if err != nil {
 			return nil, err
 		}
 		d.packers = append(d.packers, p)
-		if !p.empty {
-			held := make([]float32, sh.size())
-			sh.gather(held, j.initial())
+		if !p.Empty {
+			held := make([]float32, sh.Size())
+			sh.Gather(held, j.initial())
 			d.held = append(d.held, held)
 		}
 	}
 	if !j.Weightless {
-		d.diff = make([]float32, sh.size())
+		d.diff = make([]float32, sh.Size())
 	}
 	return d, nil
 }
@@ -90,34 +82,34 @@ func (d *downlink) changed() {
 
 // frame returns a frame that takes the worker to a part of params, part k of the
 // shard. The server must not write to params while somebody has such a frame:
-// see vector.own.
-func (d *downlink) frame(hd comm.Header, worker, k int, params Vector, version int) (comm.Frame, error) {
+// see wire.Vector.Own.
+func (d *downlink) frame(hd comm.Header, worker, k int, params wire.Vector, version int) (comm.Frame, error) {
 	s := compress.Step{N: version, Seed: d.job.Seed}
-	pt := d.shard.parts[k]
+	pt := d.shard.Parts[k]
 	if d.absolute {
-		if d.shared.raw || d.shared.empty {
-			return d.shared.frame(hd, pt, params, false, s)
+		if d.shared.Raw || d.shared.Empty {
+			return d.shared.Frame(hd, pt, params, false, s)
 		}
 		if d.cached[k] == nil {
 			var err error
-			if d.cached[k], err = d.shared.encode(pt, params.f, false, s); err != nil {
+			if d.cached[k], err = d.shared.Encode(pt, params.F(), false, s); err != nil {
 				return comm.Frame{}, err
 			}
 		}
 		return comm.NewFrame(hd, d.cached[k].Retain()), nil
 	}
 	p := d.packers[worker]
-	if p.empty {
-		return p.frame(hd, pt, params, false, s)
+	if p.Empty {
+		return p.Frame(hd, pt, params, false, s)
 	}
-	lo, hi := pt.local, pt.local+pt.size
-	f32.AxpyTo(d.diff[lo:hi], params.f[lo:hi], -1, d.held[worker][lo:hi])
-	b, err := p.encode(pt, d.diff, false, s)
+	lo, hi := pt.Local, pt.Local+pt.Size
+	f32.AxpyTo(d.diff[lo:hi], params.F()[lo:hi], -1, d.held[worker][lo:hi])
+	b, err := p.Encode(pt, d.diff, false, s)
 	if err != nil {
 		return comm.Frame{}, err
 	}
 	from := compress.From{Rank: d.job.Workers + d.id, Step: version}
-	if err := p.addTo(pt, d.held[worker], false, 1, b.B, from); err != nil {
+	if err := p.AddTo(pt, d.held[worker], false, 1, b.B, from); err != nil {
 		return comm.Frame{}, err
 	}
 	return comm.NewFrame(hd, b), nil
@@ -127,31 +119,31 @@ func (d *downlink) frame(hd comm.Header, worker, k int, params Vector, version i
 // vector of parameters, which must hold what the worker was last sent.
 type uplink struct {
 	absolute bool
-	in       *packer
+	in       *wire.Packer
 }
 
-func newUplink(j *Job, sh *shard, worker int) (*uplink, error) {
+func newUplink(j *Job, sh *wire.Shard, worker int) (*uplink, error) {
 	in, err := j.packer(sh, j.DownCodec, compress.Block{Rank: -1, World: 1, Peer: worker, Dir: compress.Down, Seed: j.Seed})
-	return &uplink{absolute: isCast(j.DownCodec) || j.Weightless, in: in}, err
+	return &uplink{absolute: wire.IsCast(j.DownCodec) || j.Weightless, in: in}, err
 }
 
 // take takes up part k.
 func (u *uplink) take(full []float32, k int, f comm.Frame) error {
 	from := compress.From{Rank: int(f.Header.From), Step: int(f.Header.Version)}
-	pt := u.in.shard.parts[k]
+	pt := u.in.Shard.Parts[k]
 	switch {
-	case u.in.empty:
+	case u.in.Empty:
 		return nil
 	case u.absolute:
-		return u.in.set(pt, full, true, 1, f.Body, from)
+		return u.in.Set(pt, full, true, 1, f.Body, from)
 	}
-	return u.in.addTo(pt, full, true, 1, f.Body, from)
+	return u.in.AddTo(pt, full, true, 1, f.Body, from)
 }
 
 // keep keeps what the server knows that workers hold.
 func (d *downlink) keep(k *checkpoint.Keeper) {
 	for w, held := range d.held {
 		k.Vector(checkpoint.Key(keyHeld, d.id, w), held)
-		d.packers[w].keep(k, checkpoint.Under(keyDown, d.id, w))
+		d.packers[w].Keep(k, checkpoint.Under(keyDown, d.id, w))
 	}
 }

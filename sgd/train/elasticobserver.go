@@ -163,7 +163,7 @@ func (o *Observer) rolled(ctx context.Context, h comm.Host, mail message.Mail[ro
 		}
 	}
 	for _, k := range o.inOrder() {
-		if e := o.parts[k]; !k.last && k.version <= m.Step && (o.conduct != nil || e.params.f != nil && o.servers == 0) {
+		if e := o.parts[k]; !k.last && k.version <= m.Step && (o.conduct != nil || e.params.F() != nil && o.servers == 0) {
 			if err := o.complete(ctx, k, e); err != nil {
 				return err
 			}

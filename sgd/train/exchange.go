@@ -39,10 +39,10 @@ func (r *reducer) cut() {
 	if limit == 0 {
 		limit = math.MaxInt
 	}
-	r.ops = make([]compress.Op, len(r.shard.pieces))
+	r.ops = make([]compress.Op, len(r.shard.Pieces))
 	hi, bytes := len(r.ops), 0
 	for i := hi - 1; i >= 0; i-- {
-		if bytes += 4 * r.shard.pieces[i].len; bytes >= limit || i == 0 {
+		if bytes += 4 * r.shard.Pieces[i].Len; bytes >= limit || i == 0 {
 			r.buckets = append(r.buckets, bucket{lo: i, hi: hi, index: len(r.buckets), ops: r.ops[i:hi]})
 			hi, bytes = i, 0
 		}
@@ -61,7 +61,7 @@ func (r *reducer) exchange(ctx context.Context, b *bucket, step int, flags uint1
 	if err != nil {
 		return flags, err
 	}
-	return flags, r.times.Decoding(ctx, r.tariff.decode(b.lo, b.hi))
+	return flags, r.times.Decoding(ctx, r.tariff.Decode(b.lo, b.hi))
 }
 
 // calls is what the calls of a bucket's gathers take.
@@ -86,14 +86,14 @@ func (r *reducer) part(b *bucket) []float32 {
 
 // stretch is where a bucket's part of a vector lies.
 func (r *reducer) stretch(b *bucket) sgd.Range {
-	last := &r.shard.pieces[b.hi-1]
-	return sgd.Range{Lo: r.shard.pieces[b.lo].off, Hi: last.off + last.len}
+	last := &r.shard.Pieces[b.hi-1]
+	return sgd.Range{Lo: r.shard.Pieces[b.lo].Off, Hi: last.Off + last.Len}
 }
 
 // tensors are a bucket's parts of the gradient, piece by piece.
 func (r *reducer) tensors(b *bucket) (xs [][]float32) {
 	for i := b.lo; i < b.hi; i++ {
-		xs = append(xs, r.shard.pieces[i].at(r.grad, true))
+		xs = append(xs, r.shard.Pieces[i].At(r.grad, true))
 	}
 	return xs
 }
@@ -104,10 +104,10 @@ func (r *reducer) header(b *bucket, flags uint16) comm.Header {
 }
 
 // sums runs all sums, or maxima, of one wire format as one all-reduce.
-func (r *reducer) sums(ctx context.Context, b *bucket, kind compress.OpKind, wire compress.Wire, format collective.Format, flags uint16) (uint16, error) {
+func (r *reducer) sums(ctx context.Context, b *bucket, kind compress.OpKind, of compress.Wire, format collective.Format, flags uint16) (uint16, error) {
 	n, only := 0, []float32(nil)
 	for i := range b.ops {
-		if op := &b.ops[i]; op.Kind == kind && op.Wire == wire {
+		if op := &b.ops[i]; op.Kind == kind && op.Wire == of {
 			n, only = n+1, op.Floats
 		}
 	}
@@ -119,7 +119,7 @@ func (r *reducer) sums(ctx context.Context, b *bucket, kind compress.OpKind, wir
 	case r.job.fuses():
 		var xs [][]float32
 		for i := range b.ops {
-			if op := &b.ops[i]; op.Kind == kind && op.Wire == wire {
+			if op := &b.ops[i]; op.Kind == kind && op.Wire == of {
 				xs = append(xs, op.Floats)
 			}
 		}
@@ -127,7 +127,7 @@ func (r *reducer) sums(ctx context.Context, b *bucket, kind compress.OpKind, wir
 	}
 	b.fused = b.fused[:0]
 	for i := range b.ops {
-		if op := &b.ops[i]; op.Kind == kind && op.Wire == wire {
+		if op := &b.ops[i]; op.Kind == kind && op.Wire == of {
 			b.fused = append(b.fused, op.Floats...)
 		}
 	}
@@ -137,7 +137,7 @@ func (r *reducer) sums(ctx context.Context, b *bucket, kind compress.OpKind, wir
 	}
 	at := 0
 	for i := range b.ops {
-		if op := &b.ops[i]; op.Kind == kind && op.Wire == wire {
+		if op := &b.ops[i]; op.Kind == kind && op.Wire == of {
 			at += copy(op.Floats, b.fused[at:at+len(op.Floats)])
 		}
 	}
@@ -173,7 +173,7 @@ func (r *reducer) gathers(ctx context.Context, b *bucket, flags uint16, held *[]
 				own.B = binary.AppendUvarint(own.B, uint64(len(op.Bytes)))
 			} else if size != len(op.Bytes) {
 				own.Release()
-				return flags, fmt.Errorf("%s: codec wrote %d bytes, it claims %d exactly", r.shard.pieces[b.lo+i].block.Name, len(op.Bytes), size)
+				return flags, fmt.Errorf("%s: codec wrote %d bytes, it claims %d exactly", r.shard.Pieces[b.lo+i].Block.Name, len(op.Bytes), size)
 			}
 			own.B = append(own.B, op.Bytes...)
 		}

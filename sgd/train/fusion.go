@@ -103,7 +103,7 @@ func (r *fused) fuse(first, ready int) (b *bucket, n int) {
 		limit = fusedBytes
 	}
 	for ; first+n < ready; n++ {
-		if bytes += 4 * r.shard.pieces[r.buckets[first+n].lo].len; bytes > limit && n > 0 {
+		if bytes += 4 * r.shard.Pieces[r.buckets[first+n].lo].Len; bytes > limit && n > 0 {
 			break
 		}
 	}

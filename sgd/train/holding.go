@@ -23,7 +23,7 @@ type copied struct{ *worker }
 
 func (h copied) take(l *link, k int, f comm.Frame) error {
 	began := h.times.Start()
-	err := l.in.take(h.params.f, k, f)
+	err := l.in.take(h.params.F(), k, f)
 	h.times.Decoded(began)
 	if err != nil {
 		return fmt.Errorf("worker %d, step %d: parameters of server %d: %w", h.rank, h.step, l.id, err)
@@ -46,7 +46,7 @@ func (h shared) take(l *link, k int, f comm.Frame) error {
 }
 
 func (h shared) up() (err error) {
-	if h.params.f != nil {
+	if h.params.F() != nil {
 		return nil
 	}
 	began := h.times.Start()

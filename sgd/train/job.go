@@ -22,6 +22,7 @@ import (
 	"github.com/gradlab/gradlab/sgd"
 	"github.com/gradlab/gradlab/sgd/train/record"
 	"github.com/gradlab/gradlab/sgd/train/timing"
+	"github.com/gradlab/gradlab/sgd/train/wire"
 	"github.com/gradlab/gradlab/staleness"
 )
 
@@ -135,7 +136,7 @@ type Job struct {
 	// data; nil: nowhere. A weightless run with the Sizes of a run of the same trajectory
 	// (see Timeless) is that run on other networks and devices: it sends what that sent,
 	// is evaluated and rests at marks where that was, and learns nothing.
-	Sizes *Sizes
+	Sizes *wire.Sizes
 
 	Run         uint64      // identity of the run, carried by every frame
 	Incarnation uint32      // of this process's ranks

@@ -13,6 +13,7 @@ import (
 	"github.com/gradlab/gradlab/sgd"
 	"github.com/gradlab/gradlab/sgd/nn"
 	"github.com/gradlab/gradlab/sgd/train"
+	"github.com/gradlab/gradlab/sgd/train/wire"
 )
 
 // normal is a small net with batch norms, on images, in mode reduce.
@@ -89,7 +90,7 @@ func TestJointNormsWeightless(t *testing.T) {
 	t.Parallel()
 	j := job(t, normal(0), group(2), micros(2))
 	o, _ := runOn(t, simulated(0), j, nil)
-	h, _ := runOn(t, simulated(0), job(t, normal(0), group(2), micros(2), weightless(&train.Sizes{})), nil)
+	h, _ := runOn(t, simulated(0), job(t, normal(0), group(2), micros(2), weightless(&wire.Sizes{})), nil)
 	if h.Final.Seconds != o.Final.Seconds || h.Final.BytesUp != o.Final.BytesUp || h.Final.BytesUp == 0 {
 		t.Errorf("weightless: %v s and %d bytes, not %v s and %d", h.Final.Seconds, h.Final.BytesUp, o.Final.Seconds, o.Final.BytesUp)
 	}

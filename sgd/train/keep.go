@@ -1,10 +1,11 @@
 package train
 
 import (
-	"github.com/gradlab/gradlab/sgd/train/checkpoint"
-	"github.com/gradlab/gradlab/sgd/train/record"
 	"math"
 	"time"
+
+	"github.com/gradlab/gradlab/sgd/train/checkpoint"
+	"github.com/gradlab/gradlab/sgd/train/record"
 )
 
 // What is measured is kept over a stop, so that the result of a run that was

@@ -8,6 +8,7 @@ import (
 	"github.com/gradlab/gradlab/sgd/train/checkpoint"
 	"github.com/gradlab/gradlab/sgd/train/message"
 	"github.com/gradlab/gradlab/sgd/train/record"
+	"github.com/gradlab/gradlab/sgd/train/wire"
 )
 
 // Links are a worker's side of parameter servers: the parameters that they sent last,
@@ -36,14 +37,14 @@ func (l *Links) Pass() Pass {
 // Params is the parameters that came last, to be read only.
 func (l *Links) Params() ([]float32, error) {
 	err := l.w.up()
-	return l.w.params.f, err
+	return l.w.params.F(), err
 }
 
 // Write is the same parameters, to be changed in place: after a pass, and until others
 // come.
 func (l *Links) Write() []float32 {
 	l.w.params.Own()
-	return l.w.params.f
+	return l.w.params.F()
 }
 
 // Leave gives up the parameters after a pass, where others take their place before they
@@ -51,7 +52,7 @@ func (l *Links) Write() []float32 {
 func (l *Links) Leave() { l.w.holding.done() }
 
 // Gradient is that of the last pass, which is the caller's from now on.
-func (l *Links) Gradient() (g Vector) {
+func (l *Links) Gradient() (g wire.Vector) {
 	g, l.w.grad = l.w.grad, g
 	return g
 }
@@ -73,7 +74,7 @@ func (l *Links) Push(ctx context.Context, of uint64) error {
 }
 
 // Encode makes a push of a vector as long as the model, which Send sends.
-func (l *Links) Encode(ctx context.Context, v Vector, say Saying) error {
+func (l *Links) Encode(ctx context.Context, v wire.Vector, say Saying) error {
 	w := l.w
 	for i := range w.order {
 		if err := w.times.Encoding(ctx, w.order[i].encoding()); err != nil {
@@ -91,11 +92,11 @@ func (l *Links) Encode(ctx context.Context, v Vector, say Saying) error {
 func (l *Links) Echo(ctx context.Context, sum []float32) error {
 	for i := range l.w.order {
 		p := &l.w.order[i]
-		if err := l.times.Decoding(ctx, p.link.out.decoding(p.part())); err != nil {
+		if err := l.times.Decoding(ctx, p.link.out.Decoding(p.part())); err != nil {
 			return err
 		}
 		from := compress.From{Rank: l.rank, Step: l.step}
-		if err := p.link.out.addTo(p.part(), sum, true, 1, p.next.Body, from); err != nil {
+		if err := p.link.out.AddTo(p.part(), sum, true, 1, p.next.Body, from); err != nil {
 			return fmt.Errorf("worker %d, step %d: its own push: %w", l.rank, l.step, err)
 		}
 	}
@@ -134,10 +135,10 @@ func (l *Links) Fetch(ctx context.Context, version uint64) error {
 			}
 			w.hear(k, f.Flags)
 			more = f.Flags&flagMore != 0
-			if part < len(k.shard.parts) {
+			if part < len(k.shard.Parts) {
 				err = w.take(k, part, f.Frame)
 			} else {
-				err = fmt.Errorf("worker %d, step %d: server %d sent more than the %d parts of its shard", w.rank, w.step, k.id, len(k.shard.parts))
+				err = fmt.Errorf("worker %d, step %d: server %d sent more than the %d parts of its shard", w.rank, w.step, k.id, len(k.shard.Parts))
 			}
 			f.Release()
 			if err == nil {

@@ -8,6 +8,7 @@ import (
 	"slices"
 
 	"github.com/gradlab/gradlab/comm"
+	"github.com/gradlab/gradlab/sgd/train/wire"
 )
 
 // link is a worker's side of one shard.
@@ -15,8 +16,8 @@ type link struct {
 	id      int
 	rank    int // pushes and pulls go there
 	server  int // of the shard
-	shard   *shard
-	out     *packer
+	shard   *wire.Shard
+	out     *wire.Packer
 	in      *uplink
 	version uint64
 	seq     uint64
@@ -145,8 +146,8 @@ func (w *worker) answer(l *link, f comm.Frame) error {
 		return fmt.Errorf("worker %d, step %d: server %d refused the push: %s", w.rank, w.step, l.id, f.Body)
 	case f.Header.Kind != comm.Parameters:
 		return nil
-	case k >= len(l.shard.parts):
-		return fmt.Errorf("worker %d, step %d: server %d sent more than the %d parts of its shard", w.rank, w.step, l.id, len(l.shard.parts))
+	case k >= len(l.shard.Parts):
+		return fmt.Errorf("worker %d, step %d: server %d sent more than the %d parts of its shard", w.rank, w.step, l.id, len(l.shard.Parts))
 	}
 	return w.take(l, k, f)
 }

@@ -10,6 +10,7 @@ import (
 	"github.com/gradlab/gradlab/internal/f32"
 	"github.com/gradlab/gradlab/sgd"
 	"github.com/gradlab/gradlab/sgd/train/checkpoint"
+	"github.com/gradlab/gradlab/sgd/train/wire"
 )
 
 // LocalSGD is training in rounds. Every worker makes H steps of its own, from
@@ -173,7 +174,7 @@ func (l *localWorker) Run(ctx context.Context) error {
 // begin is where a round begins: at what all agree on.
 func (l *localWorker) begin() {
 	if !l.job.Weightless {
-		copy(l.x, l.common.params.f)
+		copy(l.x, l.common.params.F())
 	}
 }
 
@@ -221,9 +222,9 @@ func (l *localWorker) agree(ctx context.Context) (flags uint16, err error) {
 		return 0, err
 	}
 	if !l.job.Weightless {
-		f32.AxpyTo(l.grad, l.common.params.f, -1, l.x)
+		f32.AxpyTo(l.grad, l.common.params.F(), -1, l.x)
 	}
-	if err := l.times.Encoding(ctx, l.tariff.encode(0, len(l.shard.pieces))); err != nil {
+	if err := l.times.Encoding(ctx, l.tariff.Encode(0, len(l.shard.Pieces))); err != nil {
 		return 0, err
 	}
 	if err := l.content.begin(0); err != nil {
@@ -293,7 +294,7 @@ func (l *localWorker) moments(ctx context.Context) error {
 			clear(sl.V)
 			continue
 		}
-		if _, err := l.sum(ctx, &l.buckets[0], formats[compress.F32], sl.V, 0); err != nil {
+		if _, err := l.sum(ctx, &l.buckets[0], wire.Formats[compress.F32], sl.V, 0); err != nil {
 			return err
 		}
 		f32.Scale(sl.V, 1/float32(l.job.Workers))

@@ -8,6 +8,7 @@ import (
 	"github.com/gradlab/gradlab/compress"
 	"github.com/gradlab/gradlab/registry"
 	"github.com/gradlab/gradlab/sgd"
+	"github.com/gradlab/gradlab/sgd/train/wire"
 )
 
 // Mode is a way to spread the work: which ranks there are and what each does.
@@ -132,9 +133,9 @@ func (k Takes) allows(f compress.Family) bool {
 	case TakesPlain:
 		return compress.Plain(f)
 	case TakesCasts:
-		return isCast(f)
+		return wire.IsCast(f)
 	case TakesForgetful:
-		return !feedsBack(f) && !compress.KeepsReceiver(f)
+		return !wire.FeedsBack(f) && !compress.KeepsReceiver(f)
 	}
 	return true
 }

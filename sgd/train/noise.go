@@ -9,6 +9,7 @@ import (
 	"github.com/gradlab/gradlab/internal/f32"
 	"github.com/gradlab/gradlab/sgd"
 	"github.com/gradlab/gradlab/sgd/train/record"
+	"github.com/gradlab/gradlab/sgd/train/wire"
 )
 
 // noise is the gradient noise scale, estimated from two batch sizes (McCandlish et al.
@@ -102,8 +103,8 @@ func (r *reducer) noted(b *bucket) {
 		return
 	}
 	for i := b.lo; i < b.hi; i++ {
-		if p := &r.shard.pieces[i]; r.job.Model.Layout().Spans[p.span].Role != sgd.Buffer {
-			r.mean.square += f32.SumSq(p.at(r.grad, true))
+		if p := &r.shard.Pieces[i]; r.job.Model.Layout().Spans[p.Span].Role != sgd.Buffer {
+			r.mean.square += f32.SumSq(p.At(r.grad, true))
 		}
 	}
 }
@@ -118,17 +119,17 @@ func (r *reducer) notedAll() {
 }
 
 // noted has a shard note the gradient of a worker.
-func (st *store) noted(in *packer, body []byte, from compress.From) error {
+func (st *store) noted(in *wire.Packer, body []byte, from compress.From) error {
 	if st.noise == nil {
 		return nil
 	}
-	if st.one.f == nil {
-		st.one = NewVector(len(st.params.f))
+	if st.one.F() == nil {
+		st.one = wire.NewVector(len(st.params.F()))
 	}
-	if err := in.set(in.shard.whole, st.one.f, false, 1, body, from); err != nil {
+	if err := in.Set(in.Shard.Whole, st.one.F(), false, 1, body, from); err != nil {
 		return err
 	}
-	st.small.square += sumSq(st.one.f, st.trainable)
+	st.small.square += sumSq(st.one.F(), st.trainable)
 	st.pushes++
 	return nil
 }
@@ -155,7 +156,7 @@ func (j *Job) checkNoise() error {
 		return fmt.Errorf("noise_scale: mode %s with this policy makes no mean of all workers' gradients, with which one worker's could be compared; use mode=reduce, or mode=server policy=bsp", mode)
 	case t.Sums && j.Workers*max(1, j.Accumulate) == 1, !t.Sums && j.Workers == 1:
 		return errors.New("noise_scale compares gradients of two batch sizes, and there is one; use several workers, or in mode reduce accumulate=2")
-	case !isCast(j.Codec):
+	case !wire.IsCast(j.Codec):
 		return fmt.Errorf("noise_scale: the mean that there is is of what codec %s leaves of gradients; use raw, fp16, bf16 or another cast", compress.Spec(j.Codec))
 	}
 	return nil

@@ -16,6 +16,7 @@ import (
 	"github.com/gradlab/gradlab/sgd/train/checkpoint"
 	"github.com/gradlab/gradlab/sgd/train/message"
 	"github.com/gradlab/gradlab/sgd/train/record"
+	"github.com/gradlab/gradlab/sgd/train/wire"
 )
 
 // Sink takes what a run reports, in order, on the observer's rank.
@@ -48,7 +49,7 @@ type Observer struct {
 	Unjudged bool
 
 	rank    *Rank
-	shards  []*shard
+	shards  []*wire.Shard
 	layout  sgd.Layout
 	now     func() time.Duration
 	marks   map[int]mark // rank → announced snapshot
@@ -88,10 +89,10 @@ func (o *Observer) Program(ctx context.Context, h comm.Host) error {
 	o.layout, o.now = j.Model.Layout(), h.Now
 	o.servers = j.numShards()
 	if o.servers > 0 {
-		o.shards = shards(o.layout, j.Cuts())
+		o.shards = wire.Shards(o.layout, j.Cuts())
 	} else {
 		o.crossed = crossings{}
-		o.shards = []*shard{wholeShard(o.layout)}
+		o.shards = []*wire.Shard{wire.WholeShard(o.layout)}
 	}
 	if j.traits().Conduct != NotConducted {
 		var err error
@@ -538,7 +539,7 @@ func (o *Observer) together() *checkpoint.State {
 
 // unpack puts a shard's part of vectors that are laid out as the parameters into
 // their place; what the shard keeps for each worker stays as it is.
-func (o *Observer) unpack(all *checkpoint.State, sh *shard, st *checkpoint.State) {
+func (o *Observer) unpack(all *checkpoint.State, sh *wire.Shard, st *checkpoint.State) {
 	for name, v := range st.Vectors {
 		if isHeld(name) {
 			continue
@@ -546,7 +547,7 @@ func (o *Observer) unpack(all *checkpoint.State, sh *shard, st *checkpoint.State
 		if all.Vectors[name] == nil {
 			all.Vectors[name] = make([]float32, o.layout.Size())
 		}
-		sh.scatter(all.Vectors[name], v)
+		sh.Scatter(all.Vectors[name], v)
 		delete(st.Vectors, name)
 	}
 }

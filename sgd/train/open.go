@@ -10,6 +10,7 @@ import (
 	"github.com/gradlab/gradlab/compress"
 	"github.com/gradlab/gradlab/sgd/train/checkpoint"
 	"github.com/gradlab/gradlab/sgd/train/message"
+	"github.com/gradlab/gradlab/sgd/train/wire"
 	"github.com/gradlab/gradlab/staleness"
 )
 
@@ -235,10 +236,10 @@ func (w *worker) welcomed(ctx context.Context, l *link) error {
 		}
 		f.Release()
 	}
-	cast := isCast(w.job.DownCodec)
+	cast := wire.IsCast(w.job.DownCodec)
 	parts := 1
 	if cast {
-		parts = len(l.shard.parts)
+		parts = len(l.shard.Parts)
 	}
 	for k := 0; k < parts; {
 		f, err := w.anew(ctx, l.server, onWelcome.Tag())
@@ -261,7 +262,7 @@ func (w *worker) welcomed(ctx context.Context, l *link) error {
 		case cast:
 			err = w.take(l, k, f)
 		case !w.job.Weightless:
-			err = l.begin(w.params.f, f.Body)
+			err = l.begin(w.params.F(), f.Body)
 		}
 		f.Release()
 		if err != nil {
@@ -317,7 +318,7 @@ func (w *worker) due() bool {
 func (w *worker) goes(ctx context.Context) error {
 	word, flags := rollWord{code: rollLeaves}, message.Flags(0)
 	for _, l := range w.links {
-		word.left += l.out.residual()
+		word.left += l.out.Residual()
 	}
 	if _, returns := w.visit.next(true); !returns {
 		w.visit.ended, flags = true, FlagDone

@@ -5,9 +5,11 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"slices"
+
 	"github.com/gradlab/gradlab/sgd/train/checkpoint"
 	"github.com/gradlab/gradlab/sgd/train/record"
-	"slices"
+	"github.com/gradlab/gradlab/sgd/train/wire"
 )
 
 // A stop evaluates nothing: whoever asked for it may end this process soon. An
@@ -17,7 +19,7 @@ import (
 // owed is an evaluation that is still to be made.
 type owed struct {
 	eval   record.Eval
-	params Vector
+	params wire.Vector
 }
 
 const keyOwed = "owed"
@@ -33,8 +35,8 @@ func (o *Observer) stops(updates int) bool {
 }
 
 // judge evaluates parameters, which it takes over, and tells of it.
-func (o *Observer) judge(ctx context.Context, e record.Eval, params Vector) error {
-	score, err := o.evaluate(ctx, e.Step, params.f)
+func (o *Observer) judge(ctx context.Context, e record.Eval, params wire.Vector) error {
+	score, err := o.evaluate(ctx, e.Step, params.F())
 	if errors.Is(err, errOwed) {
 		o.owed = append(o.owed, owed{e, params})
 		return nil
@@ -65,8 +67,8 @@ func (o *Observer) judge(ctx context.Context, e record.Eval, params Vector) erro
 }
 
 // end notes what the run came to.
-func (o *Observer) end(e record.Eval, params Vector) {
-	o.Final, o.Params, o.SHA256 = e, slices.Clone(params.f), Hash(params.f)
+func (o *Observer) end(e record.Eval, params wire.Vector) {
+	o.Final, o.Params, o.SHA256 = e, slices.Clone(params.F()), Hash(params.F())
 }
 
 // settle makes the evaluations that are owed, unless the run was stopped: then the
@@ -112,7 +114,7 @@ func (o *Observer) saveOwed(all *checkpoint.State) error {
 		if err != nil {
 			return err
 		}
-		all.Bytes[checkpoint.Key(keyOwed, n)+"/eval"], all.Vectors[checkpoint.Key(keyOwed, n)+"/param"] = b, slices.Clone(d.params.f)
+		all.Bytes[checkpoint.Key(keyOwed, n)+"/eval"], all.Vectors[checkpoint.Key(keyOwed, n)+"/param"] = b, slices.Clone(d.params.F())
 		n++
 	}
 	return nil
@@ -126,11 +128,11 @@ func takeOwed(s *checkpoint.State, size int) (out []owed, err error) {
 		if !ok {
 			return out, nil
 		}
-		d := owed{params: NewVector(size)}
+		d := owed{params: wire.NewVector(size)}
 		if err := json.Unmarshal(b, &d.eval); err != nil {
 			return nil, fmt.Errorf("the checkpoint's %s/eval: %w", name, err)
 		}
-		if err := s.Vector(name+"/param", d.params.f); err != nil {
+		if err := s.Vector(name+"/param", d.params.F()); err != nil {
 			return nil, err
 		}
 		delete(s.Bytes, name+"/eval")

@@ -5,6 +5,7 @@ import (
 	"fmt"
 
 	"github.com/gradlab/gradlab/comm/ps"
+	"github.com/gradlab/gradlab/sgd/train/wire"
 )
 
 // Tensor partitioning in the manner of P3 (Jayarajan et al. 2019) and
@@ -31,26 +32,21 @@ func (limit partitioned) Place(tensors []ps.Tensor, _ int) [][]ps.Piece {
 }
 
 // exchanged is the whole vector in the pieces that ranks without servers exchange.
-func (j *Job) exchanged() *shard {
-	return shards(j.Model.Layout(), j.Cuts())[0]
+func (j *Job) exchanged() *wire.Shard {
+	return wire.Shards(j.Model.Layout(), j.Cuts())[0]
 }
 
 // Cuts are the pieces of tensors that the job's codecs are given, by server; in
 // modes without, one list.
-func (j *Job) Cuts() [][]Cut {
+func (j *Job) Cuts() [][]wire.Cut {
 	l := j.Model.Layout()
 	switch n := j.numShards(); {
 	case n > 0:
-		return Cuts(l, j.Placement, n, j.Codec, j.DownCodec)
+		return wire.Cuts(l, j.Placement, n, j.Codec, j.DownCodec)
 	case j.Partition > 0:
-		return Cuts(l, partitioned(j.Partition/4), 1, j.Codec)
+		return wire.Cuts(l, partitioned(j.Partition/4), 1, j.Codec)
 	}
-	return Cuts(l, ps.RoundRobin{}, 1)
-}
-
-// ends says whether piece i is the last of its tensor.
-func (s *shard) ends(i int) bool {
-	return i == len(s.pieces)-1 || s.pieces[i+1].span != s.pieces[i].span
+	return wire.Cuts(l, ps.RoundRobin{}, 1)
 }
 
 // mostPieces is how many pieces a model may be cut in: each is a collective, or a

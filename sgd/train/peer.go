@@ -12,6 +12,7 @@ import (
 	"github.com/gradlab/gradlab/sgd/train/checkpoint"
 	"github.com/gradlab/gradlab/sgd/train/message"
 	"github.com/gradlab/gradlab/sgd/train/record"
+	"github.com/gradlab/gradlab/sgd/train/wire"
 )
 
 // Peer is a worker that has parameters and an optimizer of its own and talks to
@@ -24,7 +25,7 @@ type Peer struct {
 	*Rank
 	// X is the worker's parameters, which are kept in checkpoints. A mode may put
 	// another vector in its place; empty: it keeps its model itself.
-	X Vector
+	X wire.Vector
 	// Along is the graph along whose edges the mode's workers hear each other; nil: the job's.
 	// How far apart workers in step can be follows from it.
 	Along collective.Graph
@@ -33,8 +34,8 @@ type Peer struct {
 
 	grad  []float32
 	rule  *OwnRule
-	shard *shard
-	codec *packer // encodes for others, decodes what others have encoded
+	shard *wire.Shard
+	codec *wire.Packer // encodes for others, decodes what others have encoded
 	pace  pace
 
 	at     []float32 // where the gradient is taken
@@ -55,7 +56,7 @@ type Mover interface {
 	Move(ctx context.Context) error
 	// Model is what the worker would be evaluated at, to be released. Where nobody
 	// waits, an activity of its own asks for it at any time.
-	Model() Vector
+	Model() wire.Vector
 	// Keep keeps what the mode has beside the Peer. Nobody makes a step meanwhile,
 	// and frames may be under way only if the mode itself leaves them so.
 	Keep(k *checkpoint.Keeper)
@@ -81,11 +82,11 @@ func NewPeer(r *Rank, f compress.Family) (*Peer, error) {
 	if j.Weightless { // arithmetic goes on, over no values
 		size = 0
 	}
-	p := &Peer{Rank: r, shard: wholeShard(l), grad: make([]float32, size), pace: pace{Rank: r}}
+	p := &Peer{Rank: r, shard: wire.WholeShard(l), grad: make([]float32, size), pace: pace{Rank: r}}
 	p.pace.lost, p.pace.hears = p.loses, p.near.hears
 	p.passed.On = func() ([]float32, []float32, error) { return p.at, p.grad, nil }
-	p.X = NewVector(size)
-	copy(p.X.f, j.initial())
+	p.X = wire.NewVector(size)
+	copy(p.X.F(), j.initial())
 	var err error
 	if p.rule, err = NewOwnRule(r); err != nil {
 		return nil, err
@@ -275,7 +276,7 @@ func (p *Peer) Direction(params []float32) []float32 {
 }
 
 // Tell sends v, encoded once, to the far ends of edges, with a weight of push-sum.
-func (p *Peer) Tell(ctx context.Context, weight float64, v Vector, edges []collective.Edge) error {
+func (p *Peer) Tell(ctx context.Context, weight float64, v wire.Vector, edges []collective.Edge) error {
 	if len(edges) == 0 {
 		return nil
 	}
@@ -289,10 +290,10 @@ func (p *Peer) Tell(ctx context.Context, weight float64, v Vector, edges []colle
 func (p *Peer) Billed(ctx context.Context) error { return p.times.Encoding(ctx, p.Encoding()) }
 
 // Encoding is the virtual time in which a vector is encoded.
-func (p *Peer) Encoding() time.Duration { return p.codec.encoding(p.shard.whole, true) }
+func (p *Peer) Encoding() time.Duration { return p.codec.Encoding(p.shard.Whole, true) }
 
 // Decoding is the virtual time in which one is decoded and added to another.
-func (p *Peer) Decoding() time.Duration { return p.codec.decoding(p.shard.whole) }
+func (p *Peer) Decoding() time.Duration { return p.codec.Decoding(p.shard.Whole) }
 
 // Elapse lets d pass on a virtual clock, in an activity beside the main one.
 func (p *Peer) Elapse(ctx context.Context, d time.Duration) error { return elapse(ctx, p.h, d) }
@@ -303,7 +304,7 @@ func (p *Peer) Decoded(ctx context.Context, n int) error {
 }
 
 // TellNow is Tell by somebody who holds a lock, and was Billed before.
-func (p *Peer) TellNow(ctx context.Context, weight float64, v Vector, edges []collective.Edge) error {
+func (p *Peer) TellNow(ctx context.Context, weight float64, v wire.Vector, edges []collective.Edge) error {
 	if len(edges) == 0 {
 		return nil
 	}
@@ -316,14 +317,14 @@ func (p *Peer) TellNow(ctx context.Context, weight float64, v Vector, edges []co
 
 // Encode makes a frame of v for a channel. Its body may be the memory of v itself,
 // which then must not be written to until the frame is released: see Vector.Own.
-func (p *Peer) Encode(on message.Channel[Said], w Said, v Vector) (comm.Frame, error) {
+func (p *Peer) Encode(on message.Channel[Said], w Said, v wire.Vector) (comm.Frame, error) {
 	defer p.times.Encoded(p.times.Start())
 	return p.EncodeAside(on, w, v)
 }
 
 // EncodeAside is Encode in another activity, whose times nobody tells.
-func (p *Peer) EncodeAside(on message.Channel[Said], w Said, v Vector) (comm.Frame, error) {
-	f, err := p.codec.frame(on.Header(p.job, w, 0), p.shard.whole, v, true, compress.Step{N: w.Step, Seed: p.job.Seed})
+func (p *Peer) EncodeAside(on message.Channel[Said], w Said, v wire.Vector) (comm.Frame, error) {
+	f, err := p.codec.Frame(on.Header(p.job, w, 0), p.shard.Whole, v, true, compress.Step{N: w.Step, Seed: p.job.Seed})
 	if err != nil {
 		return f, fmt.Errorf("worker %d, step %d: %w", p.rank, p.step, err)
 	}
@@ -352,7 +353,7 @@ func (p *Peer) Spread(ctx context.Context, f comm.Frame, edges []collective.Edge
 
 // Send sends a worker a frame that Encode has made.
 func (p *Peer) Send(ctx context.Context, to int, f comm.Frame) error {
-	plainly(p.h, p.shard.whole)
+	plainly(p.h, p.shard.Whole)
 	said := readSaid(f.Header)
 	said.life = p.near.lifeOf(to)
 	f.Header = said.Put(f.Header)
@@ -430,7 +431,7 @@ func (p *Peer) Add(v []float32, weight float32, f comm.Frame) error {
 // AddAside is Add in another activity, whose times nobody tells.
 func (p *Peer) AddAside(v []float32, weight float32, f comm.Frame) error {
 	from := compress.From{Rank: int(f.Header.From), Step: int(f.Header.Step)}
-	if err := p.codec.addTo(p.shard.whole, v, true, weight, f.Body, from); err != nil {
+	if err := p.codec.AddTo(p.shard.Whole, v, true, weight, f.Body, from); err != nil {
 		return fmt.Errorf("worker %d, step %d: payload of worker %d: %w", p.rank, p.step, from.Rank, err)
 	}
 	return nil
@@ -480,7 +481,7 @@ func (p *Peer) report(ctx context.Context, m Mover) (flags uint16, err error) {
 }
 
 // snapshot tells the observer the parameters x, which it releases, at an update.
-func (p *Peer) snapshot(ctx context.Context, x Vector, update int, last bool) error {
+func (p *Peer) snapshot(ctx context.Context, x wire.Vector, update int, last bool) error {
 	defer x.Release()
 	s := p.job.progress(update, update*p.job.PerUpdate())
 	c := p.h.Traffic().Count()
@@ -535,11 +536,11 @@ func (p *Peer) keep(k *checkpoint.Keeper) {
 	for d := range p.delays {
 		k.Count(checkpoint.Key(keyDelays, p.rank, d), &p.delays[d])
 	}
-	if p.X.f != nil {
-		k.Vector(checkpoint.Key(keyOwn, p.rank), p.X.f)
+	if p.X.F() != nil {
+		k.Vector(checkpoint.Key(keyOwn, p.rank), p.X.F())
 	}
 	p.rule.Keep(k)
-	p.codec.keep(k, checkpoint.Under(keyUp, p.rank))
+	p.codec.Keep(k, checkpoint.Under(keyUp, p.rank))
 	if p.rank == 0 && !p.free() {
 		p.meter.keepMeter(k)
 	}

@@ -8,6 +8,7 @@ import (
 	"github.com/gradlab/gradlab/comm"
 	"github.com/gradlab/gradlab/internal/f32"
 	"github.com/gradlab/gradlab/sgd/train/message"
+	"github.com/gradlab/gradlab/sgd/train/wire"
 )
 
 // A worker comes into an open run without servers in three steps, for which nobody else
@@ -25,7 +26,7 @@ type Guest interface {
 	// under way. ok is false where that one died before it could say that it has it.
 	Leave(ctx context.Context, to int) (ok bool, err error)
 	// Come begins with the model x, which it takes over, and nothing of before.
-	Come(x Vector)
+	Come(x wire.Vector)
 }
 
 // arrive begins the worker's part in an open run.
@@ -55,7 +56,7 @@ func (p *Peer) unmade() {
 
 // enter comes into the run, if it is not over.
 func (p *Peer) enter(ctx context.Context) error {
-	var x Vector
+	var x wire.Vector
 	for ok := false; !ok; {
 		if _, err := p.asks(ctx, 0); err != nil || p.visit.ended {
 			return err
@@ -125,7 +126,7 @@ func (p *Peer) nearest() (list []int) {
 
 // healed takes the model of another worker; ok is false if those who were there have died
 // or left.
-func (p *Peer) healed(ctx context.Context) (x Vector, ok bool, err error) {
+func (p *Peer) healed(ctx context.Context) (x wire.Vector, ok bool, err error) {
 	list := p.nearest()
 	if len(list) == 0 {
 		return x, false, p.alone()
@@ -164,16 +165,16 @@ func (p *Peer) alone() error {
 }
 
 // model is the model that a frame brings.
-func (p *Peer) model(f comm.Frame) (Vector, error) {
-	n := len(p.X.f)
+func (p *Peer) model(f comm.Frame) (wire.Vector, error) {
+	n := len(p.X.F())
 	if len(f.Body) != 4*n {
-		return Vector{}, fmt.Errorf("worker %d: worker %d sent %d bytes of parameters, want %d", p.rank, f.Header.From, len(f.Body), 4*n)
+		return wire.Vector{}, fmt.Errorf("worker %d: worker %d sent %d bytes of parameters, want %d", p.rank, f.Header.From, len(f.Body), 4*n)
 	}
-	if x, ok := received(f); ok {
+	if x, ok := wire.Received(f); ok {
 		return x, nil
 	}
-	x := NewVector(n)
-	f32.FromBytes(x.f, f.Body)
+	x := wire.NewVector(n)
+	f32.FromBytes(x.F(), f.Body)
 	return x, nil
 }
 
@@ -190,10 +191,10 @@ func (p *Peer) heals(ctx context.Context, f message.Mail[Said], m Mover) error {
 	if p.job.Weightless {
 		return p.Lost(p.h.Send(ctx, f.From, comm.Frame{Header: hd, Billed: 4 * p.job.Model.Layout().Size()}))
 	}
-	back, ok := x.frame(hd, 0, len(x.f))
+	back, ok := x.Frame(hd, 0, len(x.F()))
 	if !ok {
-		back = comm.NewFrame(hd, comm.NewBuffer(4*len(x.f)))
-		f32.AppendBytes(back.Body[:0], x.f)
+		back = comm.NewFrame(hd, comm.NewBuffer(4*len(x.F())))
+		f32.AppendBytes(back.Body[:0], x.F())
 	}
 	return p.Lost(p.h.Send(ctx, f.From, back))
 }
@@ -254,7 +255,7 @@ func (p *Peer) leaves(ctx context.Context) error {
 			return err
 		}
 		if ok {
-			word = rollWord{code: rollLeaves, left: p.codec.residual()}
+			word = rollWord{code: rollLeaves, left: p.codec.Residual()}
 			break
 		}
 	}

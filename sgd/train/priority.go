@@ -149,8 +149,8 @@ func (r *first) needs(ctx context.Context) (need func(span int) error, err error
 // tensor.
 func (r *first) holds(k, span int) bool {
 	hi := r.buckets[k].hi
-	last := r.shard.pieces[hi-1].span
-	return last > span || last == span && r.shard.ends(hi-1)
+	last := r.shard.Pieces[hi-1].Span
+	return last > span || last == span && r.shard.Ends(hi-1)
 }
 
 // need waits for the sums of the buckets of the step before from the last to k,

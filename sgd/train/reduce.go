@@ -11,6 +11,7 @@ import (
 	"github.com/gradlab/gradlab/lrschedule"
 	"github.com/gradlab/gradlab/sgd"
 	"github.com/gradlab/gradlab/sgd/train/message"
+	"github.com/gradlab/gradlab/sgd/train/wire"
 )
 
 // Reduce is synchronous training without servers: gradients are summed by the
@@ -71,7 +72,7 @@ func (Gather) Part(r *Rank) (Part, error) { return newReducer(r, true) }
 // reducer is one rank.
 type reducer struct {
 	*Rank
-	shard    *shard
+	shard    *wire.Shard
 	common   *common
 	grad     []float32 // of this rank, then the mean
 	sched    lrschedule.Schedule
@@ -81,9 +82,9 @@ type reducer struct {
 	content  content             // what is exchanged
 	ex       []compress.Exchange // otherwise, by piece
 	gathered []bool              // by piece: everybody decodes everybody's payload
-	tariff   *tariff             // of the exchanges
+	tariff   *wire.Tariff        // of the exchanges
 	size     []int               // exact payload length on the gather road, −1 if it varies
-	notes    []*series           // by piece: what an exchange asks for that nobody knows before; nil: nowhere
+	notes    []*wire.Series      // by piece: what an exchange asks for that nobody knows before; nil: nowhere
 	group    collective.Group
 
 	buckets []bucket      // in the order the backward pass completes them
@@ -100,12 +101,6 @@ type reducer struct {
 	ask     uint16        // what this rank asks of all in the present round
 }
 
-// sumsPlain says whether the gradient itself is summed: codec f sends it as it is, and
-// has no exchange of its own.
-func sumsPlain(f compress.Family) bool {
-	return compress.Plain(f) && compress.Everywhere(f, func(c compress.Claims) bool { return c.Linear == compress.FloatSum && c.Rounds == 0 })
-}
-
 func newReducer(of *Rank, gather bool) (*reducer, error) {
 	j, rank := of.job, of.rank
 	l := j.Model.Layout()
@@ -118,8 +113,8 @@ func newReducer(of *Rank, gather bool) (*reducer, error) {
 	if r.sched, err = j.schedule(); err != nil {
 		return nil, err
 	}
-	r.gathered = make([]bool, len(r.shard.pieces))
-	plain := !gather && sumsPlain(j.Codec)
+	r.gathered = make([]bool, len(r.shard.Pieces))
+	plain := !gather && wire.SumsPlain(j.Codec)
 	r.course, r.joint = r.chosen(), newJoint(r)
 	r.cut()
 	if j.Weightless {
@@ -141,12 +136,9 @@ func newReducer(of *Rank, gather bool) (*reducer, error) {
 		return r, nil
 	}
 	r.content = coded{r}
-	for _, pc := range r.shard.pieces {
-		f := j.Codec
-		if pc.raw {
-			f = compress.Raw{}
-		}
-		b := pc.block
+	for _, pc := range r.shard.Pieces {
+		f := pc.Family(j.Codec)
+		b := pc.Block
 		b.Rank, b.World, b.Peer, b.Seed = rank, j.Workers, -1, j.Seed
 		var ex compress.Exchange
 		road := compress.RoadGather
@@ -162,9 +154,9 @@ func newReducer(of *Rank, gather bool) (*reducer, error) {
 		if c, ok := compress.ClaimsOf(f, b); ok && c.Exact && road != compress.RoadOwn {
 			size = c.Size
 		}
-		var note *series
-		if !known(f, b, road) {
-			note = j.Sizes.of(fmt.Sprintf("%d/%s", rank, b.Name))
+		var note *wire.Series
+		if !wire.Fixed(f, b, road) {
+			note = j.Sizes.Of(fmt.Sprintf("%d/%s", rank, b.Name))
 		}
 		r.notes = append(r.notes, note)
 		r.gathered[len(r.ex)] = gather || road == compress.RoadGather
@@ -241,7 +233,7 @@ func (r *reducer) round(ctx context.Context) (flags uint16, err error) {
 	if r.ask, err = r.asked(r.step, r.step+1); err != nil {
 		return 0, err
 	}
-	return r.course.round(ctx, tl, r.tariff.encode(0, len(r.shard.pieces)))
+	return r.course.round(ctx, tl, r.tariff.Encode(0, len(r.shard.Pieces)))
 }
 
 // make makes the gradient, on which encoding takes so long.
@@ -300,7 +292,7 @@ func (r *reducer) overlapped(ctx context.Context, at func(int) error) error {
 	back, mark := newDescent(len(r.job.Model.Layout().Spans)), 0
 	return r.differentiate(ctx, d, r.on, need, func(span int) error {
 		back.pass(span)
-		for ; mark < len(r.buckets) && r.shard.pieces[r.buckets[mark].lo].span >= back.left; mark++ {
+		for ; mark < len(r.buckets) && r.shard.Pieces[r.buckets[mark].lo].Span >= back.left; mark++ {
 			if err := r.content.begin(mark); err != nil {
 				return err
 			}
@@ -316,7 +308,7 @@ func (r *reducer) overlapped(ctx context.Context, at func(int) error) error {
 func (r *reducer) backward(tl timeline) {
 	for i := range r.buckets {
 		b := &r.buckets[i]
-		r.work.Cost[i] = time.Duration(2*r.share(b, tl)*float64(tl.forward)) + r.tariff.encode(b.lo, b.hi)
+		r.work.Cost[i] = time.Duration(2*r.share(b, tl)*float64(tl.forward)) + r.tariff.Encode(b.lo, b.hi)
 	}
 	r.work.Cost[0] += tl.between
 }
@@ -326,15 +318,15 @@ func (r *reducer) backward(tl timeline) {
 // forward pass needs all of them, and the last one comes last.
 func (r *reducer) share(b *bucket, tl timeline) (share float64) {
 	for i := b.lo; i < b.hi; i++ {
-		if r.shard.ends(i) {
-			share += tl.span[r.shard.pieces[i].span]
+		if r.shard.Ends(i) {
+			share += tl.span[r.shard.Pieces[i].Span]
 		}
 	}
 	return share
 }
 
 // on gives the parameters of the present step and where its gradient goes.
-func (r *reducer) on() (params, grad []float32, err error) { return r.common.params.f, r.grad, nil }
+func (r *reducer) on() (params, grad []float32, err error) { return r.common.params.F(), r.grad, nil }
 
 // update applies the mean gradient.
 func (r *reducer) update() {

@@ -6,6 +6,7 @@ import (
 	"github.com/gradlab/gradlab/comm"
 	"github.com/gradlab/gradlab/sgd/train/checkpoint"
 	"github.com/gradlab/gradlab/sgd/train/record"
+	"github.com/gradlab/gradlab/sgd/train/wire"
 )
 
 // report tells of the update made last.
@@ -57,7 +58,7 @@ func (r *reducer) snapshot(ctx context.Context, last bool) error {
 	up, down := r.bytes()
 	m := mark{Version: r.step, Samples: p.Samples, Epoch: p.Epoch, Seconds: r.h.Now().Seconds(), Up: up, Down: down, Last: last}
 	if m.Bare = r.rank > 0 || r.job.Weightless; m.Bare {
-		return r.mark(ctx, m, Vector{})
+		return r.mark(ctx, m, wire.Vector{})
 	}
 	return r.mark(ctx, m, r.common.opt.avg.shown(r.common.params))
 }
@@ -120,6 +121,6 @@ func (r *reducer) keepOwn(k *checkpoint.Keeper) {
 		r.prog.keepMeter(k)
 	}
 	for i, ex := range r.ex {
-		k.State(checkpoint.Under(keyUp, r.rank)+r.shard.pieces[i].block.Name, ex)
+		k.State(checkpoint.Under(keyUp, r.rank)+r.shard.Pieces[i].Block.Name, ex)
 	}
 }

@@ -11,6 +11,7 @@ import (
 	"github.com/gradlab/gradlab/compress"
 	"github.com/gradlab/gradlab/sgd/train/checkpoint"
 	"github.com/gradlab/gradlab/sgd/train/message"
+	"github.com/gradlab/gradlab/sgd/train/wire"
 )
 
 // relay is an inner server of a tree, an activity of the rank of a learner below
@@ -42,13 +43,13 @@ type stem struct {
 	*relay
 	id      int
 	up      int // rank of the parent
-	shard   *shard
-	tariff  *tariff         // of decoding what children push
-	in      map[int]*packer // by child
-	out     *packer
+	shard   *wire.Shard
+	tariff  *wire.Tariff         // of decoding what children push
+	in      map[int]*wire.Packer // by child
+	out     *wire.Packer
 	rolls   map[int][]comm.Header // by child: of the sum that is on its way
 	waiting []parcelled           // not added up yet
-	sum     Vector                // of the gradients in of; empty at first
+	sum     wire.Vector           // of the gradients in of; empty at first
 	of      []comm.Header
 	n       int  // gradients here, waiting or in the sum
 	sent    int  // sums
@@ -100,11 +101,11 @@ const (
 )
 
 // newRelay makes the relay at a place.
-func newRelay(of *Rank, t *tree, at *branch, sh []*shard) (*relay, error) {
+func newRelay(of *Rank, t *tree, at *branch, sh []*wire.Shard) (*relay, error) {
 	j := of.job
 	r := &relay{Rank: of, tree: t, at: at, handed: make(chan *checkpoint.State, 1), open: j.open(), news: true}
 	for i, shard := range sh {
-		s := &stem{relay: r, id: i, up: at.parent, shard: shard, tariff: j.tariff(shard, false, true), in: map[int]*packer{}, rolls: map[int][]comm.Header{},
+		s := &stem{relay: r, id: i, up: at.parent, shard: shard, tariff: j.tariff(shard, false, true), in: map[int]*wire.Packer{}, rolls: map[int][]comm.Header{},
 			phase: make([]phase, at.hi-at.lo), lives: make([]uint32, at.hi-at.lo), got: map[int]int{}}
 		if s.up == servers {
 			s.up = j.Workers + i
@@ -284,7 +285,7 @@ func (s *stem) push(ctx context.Context, f comm.Frame, of []comm.Header) error {
 		f.Release()
 		return fmt.Errorf("rank %d sent a sum without a roll", from)
 	}
-	if err := elapse(ctx, s.h, s.job.serving(s.tariff, 0, len(s.shard.pieces), f.Billed)); err != nil {
+	if err := elapse(ctx, s.h, s.job.serving(s.tariff, 0, len(s.shard.Pieces), f.Billed)); err != nil {
 		return err
 	}
 	if k := len(s.waiting); k < cap(s.waiting) { // with the memory of one before
@@ -339,11 +340,11 @@ func (s *stem) add(f comm.Frame) error {
 	}
 	in := s.in[int(f.Header.From)]
 	from := compress.From{Rank: int(f.Header.From), Step: int(f.Header.Step)}
-	if s.sum.f == nil {
-		s.sum = NewVector(s.shard.size())
-		return in.set(s.shard.whole, s.sum.f, false, 1, f.Body, from)
+	if s.sum.F() == nil {
+		s.sum = wire.NewVector(s.shard.Size())
+		return in.Set(s.shard.Whole, s.sum.F(), false, 1, f.Body, from)
 	}
-	return in.addTo(s.shard.whole, s.sum.f, false, 1, f.Body, from)
+	return in.AddTo(s.shard.Whole, s.sum.F(), false, 1, f.Body, from)
 }
 
 // due says whether the sum is to be passed on. In an open run words wait for nothing, and
@@ -370,12 +371,12 @@ func (s *stem) pass(ctx context.Context) error {
 	if err := s.fold(); err != nil {
 		return err
 	}
-	if err := elapse(ctx, s.h, s.out.encoding(s.shard.whole, false)); err != nil {
+	if err := elapse(ctx, s.h, s.out.Encoding(s.shard.Whole, false)); err != nil {
 		return err
 	}
 	sum, word := onTree.As(comm.Gradient), treeWord{code: codeSum, shard: s.id, step: uint64(s.sent)}
 	step := int(s.of[0].Step)
-	f, err := s.out.frame(sum.Header(s.job, word, 0), s.shard.whole, s.sum, false,
+	f, err := s.out.Frame(sum.Header(s.job, word, 0), s.shard.Whole, s.sum, false,
 		compress.Step{N: s.sent, Epoch: s.job.progressOf(step).Epoch, Seed: s.job.sender(s.at, 0).Seed})
 	if err != nil {
 		return fmt.Errorf("sum %d: %w", s.sent, err)
@@ -503,12 +504,12 @@ func (r *relay) keep(ctx context.Context) error {
 func (r *relay) Keep(k *checkpoint.Keeper) {
 	for _, s := range r.stems {
 		k.Int(checkpoint.Key(keyRelay, r.at.rank, s.id), &s.sent)
-		s.out.keep(k, checkpoint.Under(keyRelayed, r.at.rank))
+		s.out.Keep(k, checkpoint.Under(keyRelayed, r.at.rank))
 		for c, in := range s.in {
 			if s.below(c) && !k.Lived(c) {
 				continue // it begins anew
 			}
-			in.keepReceivers(k, checkpoint.Under(keyRelayed, r.at.rank, c))
+			in.KeepReceivers(k, checkpoint.Under(keyRelayed, r.at.rank, c))
 		}
 	}
 }

@@ -13,6 +13,7 @@ import (
 	"github.com/gradlab/gradlab/sgd"
 	"github.com/gradlab/gradlab/sgd/train/checkpoint"
 	"github.com/gradlab/gradlab/sgd/train/message"
+	"github.com/gradlab/gradlab/sgd/train/wire"
 	"github.com/gradlab/gradlab/staleness"
 )
 
@@ -51,7 +52,7 @@ type server struct {
 	guests  *guests  // of an open run; else nil
 }
 
-func newServer(r *Rank, all []*shard) (*server, error) {
+func newServer(r *Rank, all []*wire.Shard) (*server, error) {
 	j, t, trunk := r.job, r.job.traits(), newTrunk(r.job)
 	to, err := newShardEnd(r, all)
 	if err != nil {
@@ -383,7 +384,7 @@ func (s *server) handle(ctx context.Context, f comm.Frame) error {
 			if f, whole, err = s.join(f); err != nil || !whole {
 				return err
 			}
-			pushed(s.h, s.job, s.shard.whole)
+			pushed(s.h, s.job, s.shard.Whole)
 		}
 		for {
 			due, ok, err := s.order.next(f)
@@ -411,10 +412,10 @@ func (s *server) handle(ctx context.Context, f comm.Frame) error {
 func (s *server) serving(f comm.Frame) time.Duration {
 	k := 0
 	if from := int(f.Header.From); f.Header.Flags&flagMore != 0 && from >= 0 && from < len(s.parts) {
-		k = max(0, len(s.shard.parts)-1-len(s.parts[from]))
+		k = max(0, len(s.shard.Parts)-1-len(s.parts[from]))
 	}
-	pt := s.shard.parts[k]
-	return s.job.serving(s.tariff, pt.lo, pt.hi, f.Billed)
+	pt := s.shard.Parts[k]
+	return s.job.serving(s.tariff, pt.Lo, pt.Hi, f.Billed)
 }
 
 // join makes one push of parts, of which the last pieces came first; whole is
@@ -534,7 +535,7 @@ func (s *server) resume(ctx context.Context, w int) error {
 	}
 	if s.job.restored() {
 		hd := onRestored.Header(s.job, answerWord{Shard: s.id, Version: uint64(s.core.Version())}, 0)
-		for k := range s.shard.parts {
+		for k := range s.shard.Parts {
 			f, err := s.down.frame(hd, w, k, s.store.outgoing(), s.core.Version())
 			if err != nil {
 				return fmt.Errorf("parameters for worker %d: %w", w, err)

@@ -9,6 +9,7 @@ import (
 	"github.com/gradlab/gradlab/internal/f32"
 	"github.com/gradlab/gradlab/sgd/train/checkpoint"
 	"github.com/gradlab/gradlab/sgd/train/message"
+	"github.com/gradlab/gradlab/sgd/train/wire"
 )
 
 // Servers of an elastic run are in every epoch of membership. One holds at a boundary what
@@ -126,7 +127,7 @@ func (s *server) present(ctx context.Context, w int, on message.Channel[answerWo
 	if !s.down.cast {
 		return s.send(ctx, w, s.down.begins(hd, w, out))
 	}
-	for k := range s.shard.parts {
+	for k := range s.shard.Parts {
 		f, err := s.down.frame(hd, w, k, out, v)
 		if err != nil {
 			return fmt.Errorf("parameters for worker %d: %w", w, err)
@@ -140,23 +141,23 @@ func (s *server) present(ctx context.Context, w int, on message.Channel[answerWo
 
 // begins is a frame with a shard's parameters as they are, from which differences begin
 // anew.
-func (d *downlink) begins(hd comm.Header, worker int, params Vector) comm.Frame {
+func (d *downlink) begins(hd comm.Header, worker int, params wire.Vector) comm.Frame {
 	if d.job.Weightless {
-		return comm.Frame{Header: hd, Billed: 4 * d.shard.size()}
+		return comm.Frame{Header: hd, Billed: 4 * d.shard.Size()}
 	}
-	copy(d.held[worker], params.f)
-	f := comm.NewFrame(hd, comm.NewBuffer(4*len(params.f)))
-	f32.AppendBytes(f.Body[:0], params.f)
+	copy(d.held[worker], params.F())
+	f := comm.NewFrame(hd, comm.NewBuffer(4*len(params.F())))
+	f32.AppendBytes(f.Body[:0], params.F())
 	return f
 }
 
 // formed takes up the parameters that an epoch begins with.
 func (w *worker) formed(ctx context.Context) error {
-	cast := isCast(w.job.DownCodec)
+	cast := wire.IsCast(w.job.DownCodec)
 	for _, l := range w.links {
 		parts := 1
 		if cast {
-			parts = len(l.shard.parts)
+			parts = len(l.shard.Parts)
 		}
 		for k := range parts {
 			f, err := onRestored.Recv(ctx, w.Rank, l.server)
@@ -168,7 +169,7 @@ func (w *worker) formed(ctx context.Context) error {
 			case cast:
 				err = w.take(l, k, f.Frame)
 			case !w.job.Weightless:
-				err = l.begin(w.params.f, f.Body)
+				err = l.begin(w.params.F(), f.Body)
 			}
 			f.Release()
 			if err != nil {
@@ -181,12 +182,12 @@ func (w *worker) formed(ctx context.Context) error {
 
 // begin takes a shard's parameters into the vector of all.
 func (l *link) begin(params []float32, body []byte) error {
-	if len(body) != 4*l.shard.size() {
-		return fmt.Errorf("server %d sent %d bytes of parameters, want %d", l.id, len(body), 4*l.shard.size())
+	if len(body) != 4*l.shard.Size() {
+		return fmt.Errorf("server %d sent %d bytes of parameters, want %d", l.id, len(body), 4*l.shard.Size())
 	}
-	held := make([]float32, l.shard.size())
+	held := make([]float32, l.shard.Size())
 	f32.FromBytes(held, body)
-	l.shard.scatter(params, held)
+	l.shard.Scatter(params, held)
 	return nil
 }
 

@@ -3,6 +3,7 @@ package train
 import (
 	"fmt"
 
+	"github.com/gradlab/gradlab/sgd/train/wire"
 	"github.com/gradlab/gradlab/staleness"
 )
 
@@ -63,11 +64,11 @@ func (m Server) Check(j *Job) error {
 }
 
 // shards are the shards of a job with servers, cut into parts.
-func (j *Job) shards() []*shard {
-	sh := shards(j.Model.Layout(), j.Cuts())
+func (j *Job) shards() []*wire.Shard {
+	sh := wire.Shards(j.Model.Layout(), j.Cuts())
 	if j.Overlap && j.Heeds("bucket") {
 		for _, s := range sh {
-			s.cut(j.bucket())
+			s.Cut(j.bucket())
 		}
 	}
 	return sh

@@ -2,8 +2,10 @@ package train
 
 import (
 	"context"
+
 	"github.com/gradlab/gradlab/sgd/train/checkpoint"
 	"github.com/gradlab/gradlab/sgd/train/record"
+	"github.com/gradlab/gradlab/sgd/train/wire"
 )
 
 // report tells the observer about an update: progress now and then, of which the
@@ -42,7 +44,7 @@ func (s *server) snapshot(ctx context.Context, last bool) error {
 	p := s.job.progress(s.core.Version(), s.core.Taken()*s.job.perPush())
 	m := mark{Shard: s.id, Version: s.core.Version(), Samples: p.Samples, Epoch: p.Epoch, Seconds: s.h.Now().Seconds(), Up: up, Down: down, Last: last, Bare: s.job.Weightless}
 	if m.Bare {
-		return s.mark(ctx, m, Vector{})
+		return s.mark(ctx, m, wire.Vector{})
 	}
 	return s.mark(ctx, m, s.store.opt.avg.shown(s.store.params))
 }
@@ -73,9 +75,9 @@ func (s *server) keepPast(k *checkpoint.Keeper) {
 func (s *server) Keep(k *checkpoint.Keeper) {
 	if !s.job.Weightless {
 		size := s.job.Model.Layout().Size()
-		keepPacked(k, keyParam, s.shard, s.store.params.f, size)
+		wire.KeepPacked(k, keyParam, s.shard, s.store.params.F(), size)
 		for _, sl := range s.store.opt.slots() {
-			keepPacked(k, keyOpt+sl.Name, s.shard, sl.V, size)
+			wire.KeepPacked(k, keyOpt+sl.Name, s.shard, sl.V, size)
 		}
 	}
 	if !k.Loads() {
@@ -85,7 +87,7 @@ func (s *server) Keep(k *checkpoint.Keeper) {
 	s.keepPast(k)
 	s.keepMade(k)
 	for w, in := range s.store.in {
-		in.keepReceivers(k, checkpoint.Under(keyIn, s.id, w))
+		in.KeepReceivers(k, checkpoint.Under(keyIn, s.id, w))
 	}
 	if k.Own && k.Loads() {
 		s.renew(k)
@@ -99,7 +101,7 @@ func (s *server) Keep(k *checkpoint.Keeper) {
 		s.down.keep(k)
 	}
 	s.store.amend.keep(k, checkpoint.Under(keyAmends, s.id))
-	s.store.sent.keep(k, checkpoint.Under(keySent, s.id), s.shard.size(), s.core.Holds)
+	s.store.sent.keep(k, checkpoint.Under(keySent, s.id), s.shard.Size(), s.core.Holds)
 	if k.State(checkpoint.Key(keyCore, s.id), s.core); k.Loads() {
 		s.rated()
 	}

@@ -8,18 +8,19 @@ import (
 	"github.com/gradlab/gradlab/compress"
 	"github.com/gradlab/gradlab/sgd/train/checkpoint"
 	"github.com/gradlab/gradlab/sgd/train/timing"
+	"github.com/gradlab/gradlab/sgd/train/wire"
 )
 
 // shardEnd is what every server has: its shard, and its ends of what travels.
 type shardEnd struct {
 	*Rank
 	id     int // of the shard
-	shard  *shard
+	shard  *wire.Shard
 	down   *downlink
-	tariff *tariff // of decoding pushes
+	tariff *wire.Tariff // of decoding pushes
 }
 
-func newShardEnd(r *Rank, all []*shard) (shardEnd, error) {
+func newShardEnd(r *Rank, all []*wire.Shard) (shardEnd, error) {
 	id := r.rank - r.job.Workers
 	s := shardEnd{Rank: r, id: id, shard: all[id], tariff: r.job.tariff(all[id], false, true)}
 	var err error
@@ -42,10 +43,10 @@ func (s *shardEnd) tally(k *checkpoint.Keeper) {
 }
 
 // parameters sends a worker part after part of parameters behind hd.
-func (s *shardEnd) parameters(ctx context.Context, hd comm.Header, worker int, out Vector, version int, send func(context.Context, int, comm.Frame) error) error {
-	for k := range s.shard.parts {
+func (s *shardEnd) parameters(ctx context.Context, hd comm.Header, worker int, out wire.Vector, version int, send func(context.Context, int, comm.Frame) error) error {
+	for k := range s.shard.Parts {
 		part := hd
-		if k < len(s.shard.parts)-1 {
+		if k < len(s.shard.Parts)-1 {
 			part.Flags |= flagMore
 		}
 		if err := s.times.Encoding(ctx, s.down.encoding(worker, k)); err != nil {
@@ -57,7 +58,7 @@ func (s *shardEnd) parameters(ctx context.Context, hd comm.Header, worker int, o
 		if err != nil {
 			return fmt.Errorf("parameters for worker %d: %w", worker, err)
 		}
-		plainly(s.h, s.shard.parts[k])
+		plainly(s.h, s.shard.Parts[k])
 		if err := send(ctx, worker, f); err != nil {
 			return err
 		}
@@ -75,8 +76,8 @@ func (s *shardEnd) parameters(ctx context.Context, hd comm.Header, worker int, o
 // other.
 type ShardServer struct {
 	shardEnd
-	x  Vector    // parameters; frames on their way to workers may share it
-	in []*packer // by worker
+	x  wire.Vector    // parameters; frames on their way to workers may share it
+	in []*wire.Packer // by worker
 }
 
 // NewShardServer makes the server of a rank, which must be one.
@@ -85,13 +86,13 @@ func NewShardServer(r *Rank) (*ShardServer, error) {
 	if err != nil {
 		return nil, err
 	}
-	if n := len(to.shard.parts); n > 1 {
+	if n := len(to.shard.Parts); n > 1 {
 		return nil, fmt.Errorf("server %d gets its shard in %d parts, and decodes whole pushes: leave bucket out of the Traits.Heeds of mode %s", to.id, n, Modes.Spec(r.job.Mode))
 	}
-	s := &ShardServer{shardEnd: to, x: NewVector(to.shard.size())}
-	to.shard.gather(s.x.f, r.job.initial())
+	s := &ShardServer{shardEnd: to, x: wire.NewVector(to.shard.Size())}
+	to.shard.Gather(s.x.F(), r.job.initial())
 	for w := range r.job.Workers {
-		in, err := r.job.newPacker(to.shard, r.job.Codec, r.job.sender(nil, w))
+		in, err := r.job.content().NewPacker(to.shard, r.job.Codec, r.job.sender(nil, w))
 		if err != nil {
 			return nil, err
 		}
@@ -104,16 +105,16 @@ func NewShardServer(r *Rank) (*ShardServer, error) {
 func (s *ShardServer) Shard() int { return s.id }
 
 // Size is the number of values on the shard.
-func (s *ShardServer) Size() int { return s.shard.size() }
+func (s *ShardServer) Size() int { return s.shard.Size() }
 
 // X is the shard's parameters, to be read only.
-func (s *ShardServer) X() []float32 { return s.x.f }
+func (s *ShardServer) X() []float32 { return s.x.F() }
 
 // Write is the shard's parameters, to be changed before anybody is sent more of them.
 func (s *ShardServer) Write() []float32 {
 	s.x.Own()
 	s.down.changed()
-	return s.x.f
+	return s.x.F()
 }
 
 // Bytes are those that workers sent the shard and were sent by it so far.
@@ -122,10 +123,10 @@ func (s *ShardServer) Bytes() (up, down uint64) { return s.bytes() }
 // Arrived lets the time pass in which a push is decoded and added up, be it Added or
 // not, and counts its bytes.
 func (s *ShardServer) Arrived(ctx context.Context, push comm.Frame) error {
-	if err := s.times.Decoding(ctx, s.job.serving(s.tariff, 0, len(s.shard.pieces), push.Billed)); err != nil {
+	if err := s.times.Decoding(ctx, s.job.serving(s.tariff, 0, len(s.shard.Pieces), push.Billed)); err != nil {
 		return err
 	}
-	pushed(s.h, s.job, s.shard.whole)
+	pushed(s.h, s.job, s.shard.Whole)
 	return nil
 }
 
@@ -137,7 +138,7 @@ func (s *ShardServer) Add(sum []float32, weight float32, push comm.Frame) error 
 	if from.Rank < 0 || from.Rank >= len(s.in) {
 		return fmt.Errorf("server %d: rank %d, which is no worker, sent a push", s.id, from.Rank)
 	}
-	if err := s.in[from.Rank].addTo(s.shard.whole, sum, false, weight, push.Body, from); err != nil {
+	if err := s.in[from.Rank].AddTo(s.shard.Whole, sum, false, weight, push.Body, from); err != nil {
 		return fmt.Errorf("server %d, push %d of worker %d: %w", s.id, from.Step, from.Rank, err)
 	}
 	return nil
@@ -191,10 +192,10 @@ func (s *ShardServer) Update(ctx context.Context, bytes int, do func()) error {
 
 // Keep keeps the shard's parameters, what codecs have at this end, and bytes.
 func (s *ShardServer) Keep(k *checkpoint.Keeper) {
-	s.KeepVector(k, keyParam, s.x.f)
+	s.KeepVector(k, keyParam, s.x.F())
 	s.down.keep(k)
 	for w, in := range s.in {
-		in.keepReceivers(k, checkpoint.Under(keyIn, s.id, w))
+		in.KeepReceivers(k, checkpoint.Under(keyIn, s.id, w))
 	}
 	s.tally(k)
 }
@@ -202,5 +203,5 @@ func (s *ShardServer) Keep(k *checkpoint.Keeper) {
 // KeepVector keeps the shard's part of a vector: the observer puts those of all shards
 // together, under one name.
 func (s *ShardServer) KeepVector(k *checkpoint.Keeper, name string, v []float32) {
-	keepPacked(k, name, s.shard, v, s.job.Model.Layout().Size())
+	wire.KeepPacked(k, name, s.shard, v, s.job.Model.Layout().Size())
 }

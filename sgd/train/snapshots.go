@@ -10,6 +10,7 @@ import (
 	"github.com/gradlab/gradlab/comm"
 	"github.com/gradlab/gradlab/internal/f32"
 	"github.com/gradlab/gradlab/sgd/train/record"
+	"github.com/gradlab/gradlab/sgd/train/wire"
 )
 
 type evalKey struct {
@@ -18,12 +19,12 @@ type evalKey struct {
 }
 
 type evalParts struct {
-	params Vector
+	params wire.Vector
 	eval   record.Eval
-	n      int          // shards, or models, that are there
-	models []Vector     // of workers that keep apart
-	from   map[int]bool // who has told of it
-	wanted []int        // who is to, where workers come and go; nil: all who are there
+	n      int           // shards, or models, that are there
+	models []wire.Vector // of workers that keep apart
+	from   map[int]bool  // who has told of it
+	wanted []int         // who is to, where workers come and go; nil: all who are there
 }
 
 // shown takes a snapshot, and tells the rank that it is taken.
@@ -48,7 +49,7 @@ func (o *Observer) shown(ctx context.Context, h comm.Host, from int, f comm.Fram
 // at different instants: time is that of the latest.
 func (o *Observer) snapshot(ctx context.Context, h comm.Host, from int, f comm.Frame) error {
 	m, ok := o.marks[from]
-	if !ok || m.Shard < 0 || m.Shard >= len(o.shards) || !m.Bare && len(f.Body) != 4*o.shards[m.Shard].size() {
+	if !ok || m.Shard < 0 || m.Shard >= len(o.shards) || !m.Bare && len(f.Body) != 4*o.shards[m.Shard].Size() {
 		return fmt.Errorf("rank %d sent a snapshot of %d bytes that was not announced or does not fit", from, len(f.Body))
 	}
 	delete(o.marks, from)
@@ -119,7 +120,7 @@ func (o *Observer) complete(ctx context.Context, k evalKey, e *evalParts) error 
 		return nil
 	}
 	for r := range e.models {
-		if e.models[r].f == nil && !o.conduct.dead[r] && !o.Job.Elastic {
+		if e.models[r].F() == nil && !o.conduct.dead[r] && !o.Job.Elastic {
 			return fmt.Errorf("worker %d, which lives, has told no parameters to evaluate", r)
 		}
 	}
@@ -197,30 +198,30 @@ func (o *Observer) completes(ctx context.Context) error {
 
 // fill puts a shard's parameters in their place. Those of a shard that is the
 // whole vector are read where they arrived.
-func (o *Observer) fill(e *evalParts, sh *shard, f comm.Frame) {
-	if sh.whole.from == 0 && sh.size() == o.layout.Size() {
-		if v, ok := received(f); ok {
+func (o *Observer) fill(e *evalParts, sh *wire.Shard, f comm.Frame) {
+	if sh.Whole.From == 0 && sh.Size() == o.layout.Size() {
+		if v, ok := wire.Received(f); ok {
 			e.params = v
 			return
 		}
 	}
-	if e.params.f == nil {
-		e.params = NewVector(o.layout.Size())
+	if e.params.F() == nil {
+		e.params = wire.NewVector(o.layout.Size())
 	}
-	for _, p := range sh.pieces {
-		f32.FromBytes(e.params.f[p.off:p.off+p.len], f.Body[4*p.local:4*(p.local+p.len)])
+	for _, p := range sh.Pieces {
+		f32.FromBytes(e.params.F()[p.Off:p.Off+p.Len], f.Body[4*p.Local:4*(p.Local+p.Len)])
 	}
 }
 
 // keep holds a worker's model until those of all are there.
 func (o *Observer) keep(e *evalParts, from int, f comm.Frame) {
 	if e.models == nil {
-		e.models = make([]Vector, o.Job.Workers)
+		e.models = make([]wire.Vector, o.Job.Workers)
 	}
 	var ok bool
-	if e.models[from], ok = received(f); !ok {
-		e.models[from] = NewVector(o.layout.Size())
-		f32.FromBytes(e.models[from].f, f.Body)
+	if e.models[from], ok = wire.Received(f); !ok {
+		e.models[from] = wire.NewVector(o.layout.Size())
+		f32.FromBytes(e.models[from].F(), f.Body)
 	}
 }
 
@@ -230,17 +231,17 @@ func (e *evalParts) average() {
 	if e.models == nil {
 		return
 	}
-	e.models = slices.DeleteFunc(e.models, func(m Vector) bool { return m.f == nil }) // of the dead
-	e.params = NewVector(len(e.models[0].f))
-	mean := e.params.f
-	copy(mean, e.models[0].f)
+	e.models = slices.DeleteFunc(e.models, func(m wire.Vector) bool { return m.F() == nil }) // of the dead
+	e.params = wire.NewVector(len(e.models[0].F()))
+	mean := e.params.F()
+	copy(mean, e.models[0].F())
 	for _, m := range e.models[1:] {
-		f32.Add(mean, m.f)
+		f32.Add(mean, m.F())
 	}
 	f32.Scale(mean, 1/float32(len(e.models)))
 	apart, diff := 0.0, make([]float32, len(mean))
 	for i := range e.models {
-		f32.AxpyTo(diff, e.models[i].f, -1, mean)
+		f32.AxpyTo(diff, e.models[i].F(), -1, mean)
 		apart += f32.SumSq(diff)
 		e.models[i].Release()
 	}

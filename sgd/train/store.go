@@ -12,18 +12,19 @@ import (
 	"github.com/gradlab/gradlab/lrschedule"
 	"github.com/gradlab/gradlab/sgd"
 	"github.com/gradlab/gradlab/sgd/train/record"
+	"github.com/gradlab/gradlab/sgd/train/wire"
 	"github.com/gradlab/gradlab/staleness"
 )
 
 // store holds a shard's parameters and its part of the optimizer.
 type store struct {
 	job                *Job
-	params             Vector // packed; frames on their way to workers may share it
-	sum                Vector // of the gradients of the next update, weighted; empty at first
-	only               Vector // in place of sum: a single raw gradient of weight 1
-	sole               bool   // but for its frame, nobody else reads it, and it is all of its buffer
+	params             wire.Vector // packed; frames on their way to workers may share it
+	sum                wire.Vector // of the gradients of the next update, weighted; empty at first
+	only               wire.Vector // in place of sum: a single raw gradient of weight 1
+	sole               bool        // but for its frame, nobody else reads it, and it is all of its buffer
 	opt                *stepper
-	in                 []*packer // one decoder per worker; nil: it pushes to somebody else
+	in                 []*wire.Packer // one decoder per worker; nil: it pushes to somebody else
 	sched              lrschedule.Schedule
 	rate               float64     // of the next update
 	amend              *amending   // nil: the corrector only scales
@@ -31,28 +32,28 @@ type store struct {
 	trainable, buffers []sgd.Range
 	times              *record.Timer
 	gap                record.Gauge
-	noise              *noise    // nil: not measured
-	small              lengths   // of the gradients of the next update
-	pushes             int       // in it
-	one                Vector    // a gradient whose length is taken
-	gaps               []float64 // of the next update's gradients
+	noise              *noise      // nil: not measured
+	small              lengths     // of the gradients of the next update
+	pushes             int         // in it
+	one                wire.Vector // a gradient whose length is taken
+	gaps               []float64   // of the next update's gradients
 }
 
-func newStore(j *Job, sh *shard) (*store, error) {
+func newStore(j *Job, sh *wire.Shard) (*store, error) {
 	st := &store{job: j}
 	var err error
 	if st.sched, err = j.schedule(); err != nil || j.Weightless {
 		return st, err
 	}
-	st.params = NewVector(sh.size())
-	sh.gather(st.params.f, j.initial())
-	if st.opt, err = newStepper(j.Optimizer, sh.layout, par.Threads()); err != nil {
+	st.params = wire.NewVector(sh.Size())
+	sh.Gather(st.params.F(), j.initial())
+	if st.opt, err = newStepper(j.Optimizer, sh.Layout, par.Threads()); err != nil {
 		return nil, fmt.Errorf("optimizer: %w", err)
 	}
-	st.opt.avg = j.newAverage(st.params.f)
+	st.opt.avg = j.newAverage(st.params.F())
 	st.rate = st.sched(j.progress(0, 0))
-	st.trainable, st.buffers = byRole(sh.layout)
-	if st.amend, err = newAmending(j, sh.layout, false); err != nil {
+	st.trainable, st.buffers = byRole(sh.Layout)
+	if st.amend, err = newAmending(j, sh.Layout, false); err != nil {
 		return nil, err
 	}
 	if st.sent, err = newSentCopies(j, st.params); err != nil {
@@ -68,7 +69,7 @@ func newStore(j *Job, sh *shard) (*store, error) {
 			}
 			relay = tree.relay(w, servers)
 		}
-		p, err := j.newPacker(sh, j.Codec, j.sender(relay, w))
+		p, err := j.content().NewPacker(sh, j.Codec, j.sender(relay, w))
 		if err != nil {
 			return nil, err
 		}
@@ -102,36 +103,36 @@ func (st *store) Add(f comm.Frame, weight float64, past staleness.Past) error {
 		return st.addAmended(f, weight, past, from)
 	}
 	switch {
-	case st.sum.f == nil && st.only.f == nil && weight == 1 && in.raw && len(f.Body) == 4*len(st.params.f):
+	case st.sum.F() == nil && st.only.F() == nil && weight == 1 && in.Raw && len(f.Body) == 4*len(st.params.F()):
 		sole := f.Buffer() != nil && f.Buffer().Sole() && len(f.Buffer().B) == len(f.Body)
-		if v, ok := received(f); ok {
+		if v, ok := wire.Received(f); ok {
 			st.only, st.sole = v, sole
 			return nil
 		}
-	case st.only.f != nil:
+	case st.only.F() != nil:
 		st.copyOnly()
 	}
-	if st.sum.f == nil {
-		st.sum = NewVector(len(st.params.f))
-		return in.set(in.shard.whole, st.sum.f, false, float32(weight), f.Body, from)
+	if st.sum.F() == nil {
+		st.sum = wire.NewVector(len(st.params.F()))
+		return in.Set(in.Shard.Whole, st.sum.F(), false, float32(weight), f.Body, from)
 	}
-	return in.addTo(in.shard.whole, st.sum.f, false, float32(weight), f.Body, from)
+	return in.AddTo(in.Shard.Whole, st.sum.F(), false, float32(weight), f.Body, from)
 }
 
 // copyOnly makes the single gradient the sum.
 func (st *store) copyOnly() {
-	st.sum = NewVector(len(st.params.f))
-	copy(st.sum.f, st.only.f)
+	st.sum = wire.NewVector(len(st.params.F()))
+	copy(st.sum.F(), st.only.F())
 	st.only.Release()
 }
 
 // gradient is the sum, with the reference that was the store's. Nobody else
 // reads it, but for the frame of a gradient that is the only one.
-func (st *store) gradient() (g Vector) {
-	if st.only.f != nil && !st.sole {
+func (st *store) gradient() (g wire.Vector) {
+	if st.only.F() != nil && !st.sole {
 		st.copyOnly()
 	}
-	if st.only.f != nil {
+	if st.only.F() != nil {
 		g, st.only = st.only, g
 	} else {
 		g, st.sum = st.sum, g
@@ -149,16 +150,16 @@ func (st *store) Step(u ps.Update) error {
 	defer st.times.Updated(st.times.Start())
 	grad := st.gradient()
 	if u.Delay > 0 {
-		st.calm(grad.f, u.Delay)
+		st.calm(grad.F(), u.Delay)
 	}
-	st.notedMean(grad.f, u.Version)
+	st.notedMean(grad.F(), u.Version)
 	p := st.job.progress(u.Version, (u.Taken-u.Pushes)*st.job.perPush())
 	s := sgd.Step{N: u.Version, Epoch: p.Epoch, LR: st.sched(p), Delay: u.Delay, Seed: st.job.Seed}
-	if st.params.shared() {
-		st.opt.renew(grad.f, st.params.f, s)
+	if st.params.Shared() {
+		st.opt.renew(grad.F(), st.params.F(), s)
 		grad, st.params = st.params, grad
 	} else {
-		st.opt.advance(grad.f, st.params.f, s)
+		st.opt.advance(grad.F(), st.params.F(), s)
 	}
 	grad.Release()
 	for _, x := range st.gaps {

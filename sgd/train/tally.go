@@ -8,6 +8,7 @@ import (
 	"github.com/gradlab/gradlab/comm/collective"
 	"github.com/gradlab/gradlab/sgd/train/checkpoint"
 	"github.com/gradlab/gradlab/sgd/train/record"
+	"github.com/gradlab/gradlab/sgd/train/wire"
 )
 
 // What went over the network is also counted as codecs raw and bf16 would have
@@ -15,15 +16,12 @@ import (
 // Modes with servers count what these take and answer, others what workers send. With local
 // steps an exchange, or a push, stands for the gradients of all steps since the last one.
 
-// plain is what a part takes under codecs raw and bf16, in bytes.
-func (pt part) plain() (raw, bf16 int) { return 4 * pt.size, 2 * (pt.size + pt.exact) }
-
 // plainly counts a frame with a part in it, either way.
-func plainly(h comm.Host, pt part) { h.Traffic().Plain(pt.plain()) }
+func plainly(h comm.Host, pt wire.Part) { h.Traffic().Plain(pt.Plain()) }
 
 // pushed counts the gradients behind a push.
-func pushed(h comm.Host, j *Job, pt part) {
-	raw, bf16 := pt.plain()
+func pushed(h comm.Host, j *Job, pt wire.Part) {
+	raw, bf16 := pt.Plain()
 	h.Traffic().Plain(j.perPush()*raw, j.perPush()*bf16)
 }
 
@@ -32,12 +30,12 @@ func (r *reducer) count(b *bucket) {
 	k := [2]int{b.lo, b.hi}
 	sum, ok := r.counts[k]
 	if !ok {
-		pt := r.shard.part(b.lo, b.hi)
+		pt := r.shard.Part(b.lo, b.hi)
 		if r.all { // everybody gets everybody's payload
-			raw, bf16 := pt.plain()
+			raw, bf16 := pt.Plain()
 			sum = [2]int{(r.job.Workers - 1) * raw, (r.job.Workers - 1) * bf16}
 		} else {
-			sum = [2]int{r.moves(pt.size, 4), r.moves(pt.size-pt.exact, 2) + r.moves(pt.exact, 4)}
+			sum = [2]int{r.moves(pt.Size, 4), r.moves(pt.Size-pt.Exact, 2) + r.moves(pt.Exact, 4)}
 		}
 		r.counts[k] = sum
 	}

@@ -11,6 +11,7 @@ import (
 	"github.com/gradlab/gradlab/sgd"
 	"github.com/gradlab/gradlab/sgd/train/checkpoint"
 	"github.com/gradlab/gradlab/sgd/train/message"
+	"github.com/gradlab/gradlab/sgd/train/wire"
 )
 
 // tellJSON tells the observer v on a channel.
@@ -55,7 +56,7 @@ func (a *ahead) add(version int) {
 
 // mark tells the observer of an update to evaluate, once it has taken earlier ones, and
 // unless the mark is bare, sends parameters.
-func (r *Rank) mark(ctx context.Context, m mark, params Vector) error {
+func (r *Rank) mark(ctx context.Context, m mark, params wire.Vector) error {
 	if !r.h.Virtual() && !m.Last {
 		for taken := -1; r.ahead.count(taken) >= snapshotsAhead; {
 			w, _, err := onTaken.Hear(comm.Idle(ctx), r, r.job.Observer())
@@ -73,16 +74,16 @@ func (r *Rank) mark(ctx context.Context, m mark, params Vector) error {
 }
 
 // sendSnapshot announces and sends parameters. They may be shared with the
-// frame, as in packer.frame.
-func (r *Rank) sendSnapshot(ctx context.Context, m mark, params Vector) error {
+// frame, as in wire.Packer.Frame.
+func (r *Rank) sendSnapshot(ctx context.Context, m mark, params wire.Vector) error {
 	if err := r.tellJSON(ctx, onMark, m); err != nil {
 		return err
 	}
 	hd := OnSnapshot.Header(r.job, message.Nothing{}, 0)
-	f, ok := params.frame(hd, 0, len(params.f))
+	f, ok := params.Frame(hd, 0, len(params.F()))
 	if !ok {
-		f = comm.NewFrame(hd, comm.NewBuffer(4*len(params.f)))
-		f32.AppendBytes(f.Body[:0], params.f)
+		f = comm.NewFrame(hd, comm.NewBuffer(4*len(params.F())))
+		f32.AppendBytes(f.Body[:0], params.F())
 	}
 	return r.h.Send(ctx, r.job.Observer(), f)
 }

@@ -19,6 +19,7 @@ import (
 	"github.com/gradlab/gradlab/sgd/train/record"
 	"github.com/gradlab/gradlab/sgd/train/replicas"
 	"github.com/gradlab/gradlab/sgd/train/timing"
+	"github.com/gradlab/gradlab/sgd/train/wire"
 	"github.com/gradlab/gradlab/staleness"
 )
 
@@ -51,7 +52,7 @@ func on(t *testing.T, net func(*train.Job) comm.Net, j *train.Job) (*train.Obser
 }
 
 // weightless leaves the content of a job out.
-func weightless(sizes *train.Sizes) option {
+func weightless(sizes *wire.Sizes) option {
 	return func(j *train.Job) { j.Weightless, j.Sizes = true, sizes }
 }
 
@@ -177,13 +178,13 @@ func TestWeightlessTakesSizes(t *testing.T) {
 		if !source.Timeless() {
 			return
 		}
-		source.Sizes = &train.Sizes{}
+		source.Sizes = &wire.Sizes{}
 		on(t, swift, source)
 		var file bytes.Buffer
 		if _, err := source.Sizes.WriteTo(&file); err != nil {
 			t.Fatal(err)
 		}
-		sizes, err := train.ReadSizes(&file)
+		sizes, err := wire.ReadSizes(&file)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -246,18 +247,18 @@ func TestSizesRefuse(t *testing.T) {
 	t.Parallel()
 	opts := []option{with("topk(keep=0.1)"), func(j *train.Job) { j.Updates = 10 }}
 	j := job(t, opts...)
-	j.Sizes = &train.Sizes{}
+	j.Sizes = &wire.Sizes{}
 	on(t, swift, j)
 	var file bytes.Buffer
 	if _, err := j.Sizes.WriteTo(&file); err != nil || j.Sizes.Len() == 0 || !j.Sizes.Whole() {
 		t.Fatal(j.Sizes.Len(), err)
 	}
 	for n := range file.Len() {
-		if _, err := train.ReadSizes(bytes.NewReader(file.Bytes()[:n])); err == nil {
+		if _, err := wire.ReadSizes(bytes.NewReader(file.Bytes()[:n])); err == nil {
 			t.Fatalf("the first %d of %d bytes are taken", n, file.Len())
 		}
 	}
-	for _, sizes := range []*train.Sizes{{}, j.Sizes} {
+	for _, sizes := range []*wire.Sizes{{}, j.Sizes} {
 		long := job(t, append(opts, func(j *train.Job) { j.Updates = 11 }, weightless(sizes))...)
 		programs, err := long.Programs(&train.Observer{Job: long, Sink: &sink{}})
 		if err != nil {

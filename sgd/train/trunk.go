@@ -79,7 +79,7 @@ func (s *server) sum(ctx context.Context, f comm.Frame, of []comm.Header) error 
 	if err := s.times.Decoding(ctx, s.serving(f)); err != nil {
 		return err
 	}
-	plainly(s.h, s.shard.whole)
+	plainly(s.h, s.shard.Whole)
 	for _, h := range of {
 		s.prog.add(int(h.From), h.Value)
 	}
@@ -140,7 +140,7 @@ func (s *server) feed(ctx context.Context) error {
 			if f, err = s.down.frame(s.job.paramsBelow(relay, comm.Parameters, s.id, version, flags), p.child, 0, s.store.outgoing(), s.core.Version()); err != nil {
 				return fmt.Errorf("parameters for rank %d: %w", p.child, err)
 			}
-			plainly(s.h, s.shard.whole)
+			plainly(s.h, s.shard.Whole)
 		}
 		if err := s.send(ctx, p.child, f); err != nil {
 			return err

@@ -10,17 +10,18 @@ import (
 	"github.com/gradlab/gradlab/comm"
 	"github.com/gradlab/gradlab/compress"
 	"github.com/gradlab/gradlab/sgd/train/message"
+	"github.com/gradlab/gradlab/sgd/train/wire"
 	"github.com/gradlab/gradlab/staleness"
 )
 
 // worker is one replica: its parameters, and a link to every shard.
 type worker struct {
 	*Rank
-	params  Vector
+	params  wire.Vector
 	holding holding
 	leaving leaving
 	pushed  func(context.Context) error // once a gradient has left
-	grad    Vector
+	grad    wire.Vector
 	links   []*link
 	work    comm.Work // of a round
 
@@ -43,22 +44,22 @@ type parcel struct {
 	next comm.Frame // of the present push, but for its sequence number
 }
 
-func newWorker(r *Rank, sh []*shard) (*worker, error) {
+func newWorker(r *Rank, sh []*wire.Shard) (*worker, error) {
 	j := r.job
-	w := &worker{Rank: r, params: Vector{f: j.initial()}}
+	w := &worker{Rank: r, params: wire.Floats(j.initial())}
 	w.spans = make([][]parcel, len(j.Model.Layout().Spans))
 	for i, s := range sh {
-		l := &link{id: i, rank: j.Workers + i, server: j.Workers + i, shard: s, fresh: make([]comm.Frame, len(s.parts))}
+		l := &link{id: i, rank: j.Workers + i, server: j.Workers + i, shard: s, fresh: make([]comm.Frame, len(s.Parts))}
 		if err := w.connect(l); err != nil {
 			return nil, err
 		}
 		w.links = append(w.links, l)
-		for k := len(s.parts) - 1; k >= 0; k-- {
+		for k := len(s.Parts) - 1; k >= 0; k-- {
 			w.order = append(w.order, parcel{link: l, k: k})
-			for _, pc := range s.pieces[s.parts[k].lo:s.parts[k].hi] {
-				w.spans[pc.span] = append(w.spans[pc.span], parcel{link: l, k: k})
+			for _, pc := range s.Pieces[s.Parts[k].Lo:s.Parts[k].Hi] {
+				w.spans[pc.Span] = append(w.spans[pc.Span], parcel{link: l, k: k})
 			}
-			if last := len(w.spans) - 1; s.parts[k].lo == s.parts[k].hi { // nothing is in it, and it is waited for, too
+			if last := len(w.spans) - 1; s.Parts[k].Lo == s.Parts[k].Hi { // nothing is in it, and it is waited for, too
 				w.spans[last] = append(w.spans[last], parcel{link: l, k: k})
 			}
 		}
@@ -83,7 +84,7 @@ func newWorker(r *Rank, sh []*shard) (*worker, error) {
 	// An answer that voids a gradient renews one shard's parameters and no other's;
 	// what a difference is to is each worker's own.
 	alone := j.Workers == 1 || j.Here == 1
-	if !j.Weightless && isCast(j.DownCodec) && (unpacked(w.links) || !alone && (len(sh) == 1 || !voids)) {
+	if !j.Weightless && wire.IsCast(j.DownCodec) && (unpacked(w.links) || !alone && (len(sh) == 1 || !voids)) {
 		w.holding = shared{w}
 	} else {
 		w.keep()
@@ -105,17 +106,17 @@ func (w *worker) connect(l *link) (err error) {
 
 // keep gives the worker parameters of its own.
 func (w *worker) keep() {
-	w.holding, w.params = copied{w}, Vector{f: slices.Clone(w.params.f)}
+	w.holding, w.params = copied{w}, wire.Floats(slices.Clone(w.params.F()))
 }
 
-func (p parcel) part() part { return p.link.shard.parts[p.k] }
+func (p parcel) part() wire.Part { return p.link.shard.Parts[p.k] }
 
 // encoding is the virtual time in which the parcel's payload is made.
-func (p parcel) encoding() time.Duration { return p.link.out.encoding(p.part(), true) }
+func (p parcel) encoding() time.Duration { return p.link.out.Encoding(p.part(), true) }
 
 func (p parcel) firstSpan() int {
-	if pt := p.part(); pt.lo < pt.hi {
-		return p.link.shard.pieces[pt.lo].span
+	if pt := p.part(); pt.Lo < pt.Hi {
+		return p.link.shard.Pieces[pt.Lo].Span
 	}
 	return 1 << 30 // an empty shard is complete at once
 }
@@ -202,7 +203,7 @@ func (w *worker) round(ctx context.Context) error {
 // sizeAll makes every push without weights.
 func (w *worker) sizeAll() error {
 	for i := range w.order {
-		if err := w.encode(i, Vector{}); err != nil {
+		if err := w.encode(i, wire.Vector{}); err != nil {
 			return err
 		}
 	}
@@ -222,19 +223,19 @@ func (w *worker) on() (params, grad []float32, err error) {
 		return nil, nil, err
 	}
 	w.grad.Release() // one that was not pushed
-	w.grad = NewVector(len(w.params.f))
-	return w.params.f, w.grad.f, nil
+	w.grad = wire.NewVector(len(w.params.F()))
+	return w.params.F(), w.grad.F(), nil
 }
 
 // finish lets a corrector that works at the worker have the gradient.
 func (w *worker) finish() {
 	if w.amend != nil {
-		w.amend.amend(w.grad.f, w.params.f, w.params.f, staleness.Past{Worker: w.rank, Update: w.step})
+		w.amend.amend(w.grad.F(), w.params.F(), w.params.F(), staleness.Past{Worker: w.rank, Update: w.step})
 	}
 }
 
 // encode makes the payload of mark i.
-func (w *worker) encode(i int, grad Vector) error {
+func (w *worker) encode(i int, grad wire.Vector) error {
 	p := &w.order[i]
 	l := p.link
 	flags := w.passed()
@@ -244,7 +245,7 @@ func (w *worker) encode(i int, grad Vector) error {
 	hd := OnPush.Header(w.job, w.word(l), flags)
 	began := w.times.Start()
 	var err error
-	p.next, err = l.out.push(hd, p.part(), grad, w.codecStep())
+	p.next, err = l.out.Push(hd, p.part(), grad, w.codecStep())
 	w.times.Encoded(began)
 	if err != nil {
 		return fmt.Errorf("worker %d, step %d: %w", w.rank, w.step, err)

@@ -2,9 +2,11 @@ package train
 
 import (
 	"context"
+
 	"github.com/gradlab/gradlab/sgd/train/checkpoint"
 	"github.com/gradlab/gradlab/sgd/train/message"
 	"github.com/gradlab/gradlab/sgd/train/record"
+	"github.com/gradlab/gradlab/sgd/train/wire"
 )
 
 // marks comes to rest at a mark, or where the servers want the worker's state.
@@ -85,7 +87,7 @@ func (w *worker) resume(ctx context.Context) error {
 func (w *worker) restore(ctx context.Context) error {
 	if w.job.restored() {
 		for _, l := range w.links {
-			for l.expect(onRestored.Tag()); l.got < len(l.shard.parts); {
+			for l.expect(onRestored.Tag()); l.got < len(l.shard.Parts); {
 				f, err := onRestored.Recv(ctx, w.Rank, l.server)
 				if err != nil {
 					return err
@@ -106,7 +108,7 @@ func (w *worker) restore(ctx context.Context) error {
 // restored says whether the workers of a resumed run are told the parameters that
 // they had, beside the run: they are neither changed by them nor in the checkpoint.
 func (j *Job) restored() bool {
-	return j.synchronous() && j.numShards() > 0 && j.traits().PerPush == 0 && isCast(j.DownCodec) && !j.Weightless
+	return j.synchronous() && j.numShards() > 0 && j.traits().PerPush == 0 && wire.IsCast(j.DownCodec) && !j.Weightless
 }
 
 // goOn waits at a mark until every server lets the worker go on.
@@ -167,7 +169,7 @@ func (w *worker) Keep(k *checkpoint.Keeper) {
 	}
 	for _, l := range w.links {
 		if alive {
-			l.out.keep(k, checkpoint.Under(keyUp, w.rank))
+			l.out.Keep(k, checkpoint.Under(keyUp, w.rank))
 		}
 		if k.Own || k.Anew { // an epoch counts anew, and begins with the servers' parameters
 			continue
@@ -188,9 +190,9 @@ func (w *worker) takeHeld(k *checkpoint.Keeper, l *link) {
 	if l.in.absolute {
 		return
 	}
-	held := make([]float32, l.shard.size())
+	held := make([]float32, l.shard.Size())
 	if k.Vector(checkpoint.Key(keyHeld, l.id, w.rank), held); k.Err() == nil {
-		l.shard.scatter(w.params.f, held)
+		l.shard.Scatter(w.params.F(), held)
 	}
 }
 

@@ -2,6 +2,7 @@ package train
 
 import (
 	"context"
+
 	"github.com/gradlab/gradlab/sgd/train/record"
 )
 

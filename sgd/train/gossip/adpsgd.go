@@ -10,6 +10,7 @@ import (
 	"github.com/gradlab/gradlab/sgd/train"
 	"github.com/gradlab/gradlab/sgd/train/checkpoint"
 	"github.com/gradlab/gradlab/sgd/train/message"
+	"github.com/gradlab/gradlab/sgd/train/wire"
 )
 
 // ADPSGD is asynchronous decentralised parallel SGD (Lian et al. 2018): a worker
@@ -196,14 +197,14 @@ func (n *pairer) Leave(ctx context.Context, to int) (ok bool, err error) {
 }
 
 // Come implements train.Guest.
-func (n *pairer) Come(x train.Vector) {
+func (n *pairer) Come(x wire.Vector) {
 	n.mu.Lock()
 	defer n.mu.Unlock()
 	n.X.Release()
 	n.X = x
 }
 
-func (n *pairer) Model() train.Vector {
+func (n *pairer) Model() wire.Vector {
 	n.mu.Lock()
 	defer n.mu.Unlock()
 	return n.X.Share()

@@ -10,6 +10,7 @@ import (
 	"github.com/gradlab/gradlab/sgd/train"
 	"github.com/gradlab/gradlab/sgd/train/checkpoint"
 	"github.com/gradlab/gradlab/sgd/train/message"
+	"github.com/gradlab/gradlab/sgd/train/wire"
 )
 
 // AGP is asynchronous gradient push (Assran and Rabbat 2020): SGP in which nobody
@@ -159,7 +160,7 @@ func (n *freePusher) Leave(ctx context.Context, to int) (ok bool, err error) {
 }
 
 // Come implements train.Guest.
-func (n *freePusher) Come(x train.Vector) {
+func (n *freePusher) Come(x wire.Vector) {
 	n.mu.Lock()
 	defer n.mu.Unlock()
 	n.X.Release()
@@ -201,7 +202,7 @@ func (n *freePusher) takeIn(f message.Mail[train.Said]) error {
 }
 
 // ratio is the model x/w.
-func (n *freePusher) ratio() train.Vector {
+func (n *freePusher) ratio() wire.Vector {
 	z := n.X.Share()
 	if n.weight != 1 {
 		z.Own()
@@ -210,7 +211,7 @@ func (n *freePusher) ratio() train.Vector {
 	return z
 }
 
-func (n *freePusher) Model() train.Vector {
+func (n *freePusher) Model() wire.Vector {
 	n.mu.Lock()
 	defer n.mu.Unlock()
 	return n.ratio()

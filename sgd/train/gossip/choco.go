@@ -8,6 +8,7 @@ import (
 	"github.com/gradlab/gradlab/internal/f32"
 	"github.com/gradlab/gradlab/sgd/train"
 	"github.com/gradlab/gradlab/sgd/train/checkpoint"
+	"github.com/gradlab/gradlab/sgd/train/wire"
 )
 
 // Choco is CHOCO-SGD (Koloskova, Stich and Jaggi 2019): gossip through any
@@ -103,7 +104,7 @@ func (n *gossip) Move(ctx context.Context) error {
 	if err := n.Billed(ctx); err != nil {
 		return err
 	}
-	f, err := n.Encode(train.OnPeer, train.Said{Step: n.Step()}, train.Floats(n.diff))
+	f, err := n.Encode(train.OnPeer, train.Said{Step: n.Step()}, wire.Floats(n.diff))
 	if err != nil {
 		return err
 	}
@@ -141,7 +142,7 @@ func (n *gossip) meet(ctx context.Context) error {
 	return n.Introduce(ctx, n.X, n.sum, n.mix)
 }
 
-func (n *gossip) Model() train.Vector { return n.X.Share() }
+func (n *gossip) Model() wire.Vector { return n.X.Share() }
 
 // Keep implements train.Mover.
 func (n *gossip) Keep(k *checkpoint.Keeper) {

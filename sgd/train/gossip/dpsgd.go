@@ -6,6 +6,7 @@ import (
 	"github.com/gradlab/gradlab/internal/f32"
 	"github.com/gradlab/gradlab/sgd/train"
 	"github.com/gradlab/gradlab/sgd/train/checkpoint"
+	"github.com/gradlab/gradlab/sgd/train/wire"
 )
 
 // DPSGD is decentralised parallel SGD (Lian et al. 2017): there is no server and
@@ -79,7 +80,7 @@ func (n *neighbour) Move(ctx context.Context) error {
 			return err
 		}
 	}
-	next := train.NewVector(len(n.X.F())) // neighbours may still read x
+	next := wire.NewVector(len(n.X.F())) // neighbours may still read x
 	copy(next.F(), n.X.F())
 	f32.Scale(next.F(), float32(mix.Self))
 	for _, e := range mix.In {
@@ -95,7 +96,7 @@ func (n *neighbour) Move(ctx context.Context) error {
 	return nil
 }
 
-func (n *neighbour) Model() train.Vector { return n.X.Share() }
+func (n *neighbour) Model() wire.Vector { return n.X.Share() }
 
 // Keep implements train.Mover.
 func (n *neighbour) Keep(*checkpoint.Keeper) {}

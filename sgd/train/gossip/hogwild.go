@@ -9,6 +9,7 @@ import (
 	"github.com/gradlab/gradlab/compress"
 	"github.com/gradlab/gradlab/sgd/train"
 	"github.com/gradlab/gradlab/sgd/train/checkpoint"
+	"github.com/gradlab/gradlab/sgd/train/wire"
 )
 
 // Hogwild is SGD by threads that share one vector without a lock (Niu et al.
@@ -138,8 +139,8 @@ func (n *hog) Move(ctx context.Context) error {
 	return nil
 }
 
-func (n *hog) Model() train.Vector {
-	v := train.NewVector(len(n.read))
+func (n *hog) Model() wire.Vector {
+	v := wire.NewVector(len(n.read))
 	n.shared.read(v.F())
 	return v
 }

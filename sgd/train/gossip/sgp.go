@@ -9,6 +9,7 @@ import (
 	"github.com/gradlab/gradlab/internal/f32"
 	"github.com/gradlab/gradlab/sgd/train"
 	"github.com/gradlab/gradlab/sgd/train/checkpoint"
+	"github.com/gradlab/gradlab/sgd/train/wire"
 )
 
 // SGP is stochastic gradient push (Assran et al. 2019): averaging by push-sum,
@@ -123,7 +124,7 @@ func (n *pusher) Move(ctx context.Context) error {
 	if err := n.Tell(ctx, n.weight, n.X, mix.Out); err != nil {
 		return err
 	}
-	next := train.NewVector(len(n.X.F())) // others may still read x
+	next := wire.NewVector(len(n.X.F())) // others may still read x
 	copy(next.F(), n.X.F())
 	f32.Scale(next.F(), float32(mix.Self))
 	n.X.Release()
@@ -159,7 +160,7 @@ func (n *pusher) takeIn(ctx context.Context, e collective.Edge, step int) error 
 }
 
 // model is x/w.
-func (n *pusher) Model() train.Vector {
+func (n *pusher) Model() wire.Vector {
 	z := n.X.Share()
 	if n.weight != 1 {
 		z.Own()

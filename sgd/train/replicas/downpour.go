@@ -8,6 +8,7 @@ import (
 	"github.com/gradlab/gradlab/sgd"
 	"github.com/gradlab/gradlab/sgd/train"
 	"github.com/gradlab/gradlab/sgd/train/checkpoint"
+	"github.com/gradlab/gradlab/sgd/train/wire"
 	"github.com/gradlab/gradlab/staleness"
 )
 
@@ -105,8 +106,8 @@ type replica struct {
 	mode   Downpour
 	pass   train.Pass
 	rate   func() float64
-	sum    train.Vector // gradients since the last push; empty after one
-	losses float64      // of the same steps
+	sum    wire.Vector // gradients since the last push; empty after one
+	losses float64     // of the same steps
 
 	trainable, buffers []sgd.Range
 }
@@ -280,7 +281,7 @@ func (r *replica) push(ctx context.Context) error {
 func (r *replica) Keep(k *checkpoint.Keeper) {
 	name := checkpoint.Key(keySum, r.ID())
 	if k.Loads() && k.Has(name) {
-		r.sum = train.NewVector(r.Job().Model.Layout().Size())
+		r.sum = wire.NewVector(r.Job().Model.Layout().Size())
 	}
 	if r.sum.F() != nil {
 		k.Vector(name, r.sum.F())

@@ -15,6 +15,7 @@ import (
 	"github.com/gradlab/gradlab/sgd"
 	"github.com/gradlab/gradlab/sgd/train"
 	"github.com/gradlab/gradlab/sgd/train/checkpoint"
+	"github.com/gradlab/gradlab/sgd/train/wire"
 )
 
 // Names in checkpoints, with the worker's number behind them. Old checkpoints are read
@@ -224,7 +225,7 @@ func (e *elastic) pull(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	force := train.NewVector(len(e.x))
+	force := wire.NewVector(len(e.x))
 	defer force.Release()
 	f32.AxpyTo(force.F(), centre, -1, e.x)
 	f32.Scale(force.F(), float32(e.mode.alpha(e.Job())))
@@ -235,7 +236,7 @@ func (e *elastic) pull(ctx context.Context) error {
 	e.losses = 0
 	felt := force
 	if !e.plain || len(e.buffers) > 0 {
-		felt = train.NewVector(len(e.x))
+		felt = wire.NewVector(len(e.x))
 		defer felt.Release()
 		clear(felt.F())
 		if err := e.Echo(ctx, felt.F()); err != nil {

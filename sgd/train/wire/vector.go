@@ -1,4 +1,4 @@
-package train
+package wire
 
 import (
 	"slices"
@@ -33,9 +33,18 @@ func Floats(x []float32) Vector { return Vector{f: x} }
 // F is the values. Who has not made the vector its Own only reads them.
 func (v Vector) F() []float32 { return v.f }
 
-// received is the body of f as a vector, with a reference of its own; ok is
+// Aliased is the memory of a counted buffer as a vector, with a reference of its own; ok is
+// false where floats do not look like the wire.
+func Aliased(b *comm.Buffer) (v Vector, ok bool) {
+	if v.f, ok = f32.Floats(b.B); ok {
+		v.buf = b.Retain()
+	}
+	return v, ok
+}
+
+// Received is the body of f as a vector, with a reference of its own; ok is
 // false where it must be decoded instead.
-func received(f comm.Frame) (v Vector, ok bool) {
+func Received(f comm.Frame) (v Vector, ok bool) {
 	if f.Buffer() == nil {
 		return v, false
 	}
@@ -63,12 +72,12 @@ func (v Vector) Share() Vector {
 	return v
 }
 
-// shared says whether somebody else still reads v.
-func (v Vector) shared() bool { return v.buf != nil && !v.buf.Sole() }
+// Shared says whether somebody else still reads v.
+func (v Vector) Shared() bool { return v.buf != nil && !v.buf.Sole() }
 
 // Own makes v writable: if somebody else still reads it, v becomes a copy.
 func (v *Vector) Own() {
-	if !v.shared() {
+	if !v.Shared() {
 		return
 	}
 	c := NewVector(len(v.f))
@@ -93,9 +102,9 @@ func (v Vector) part(lo, n int) Vector {
 	}
 }
 
-// frame is a frame over the values from lo on, as many as n, without a copy; ok
+// Frame is a frame over the values from lo on, as many as n, without a copy; ok
 // is false where they must be written out.
-func (v Vector) frame(hd comm.Header, lo, n int) (f comm.Frame, ok bool) {
+func (v Vector) Frame(hd comm.Header, lo, n int) (f comm.Frame, ok bool) {
 	if v.buf == nil {
 		return f, false
 	}
@@ -110,15 +119,15 @@ func (v Vector) frame(hd comm.Header, lo, n int) (f comm.Frame, ok bool) {
 	return f, true
 }
 
-// keepPacked keeps a shard's part of a vector that is as long as the parameters: the
+// KeepPacked keeps a shard's part of a vector that is as long as the parameters: the
 // observer puts the parts of all shards together.
-func keepPacked(k *checkpoint.Keeper, name string, sh *shard, v []float32, size int) {
+func KeepPacked(k *checkpoint.Keeper, name string, sh *Shard, v []float32, size int) {
 	if !k.Loads() || k.Own || k.Err() != nil {
 		k.Vector(name, v)
 		return
 	}
 	full := make([]float32, size)
 	if k.Vector(name, full); k.Err() == nil {
-		sh.gather(v, full)
+		sh.Gather(v, full)
 	}
 }

@@ -1,4 +1,4 @@
-package train
+package wire
 
 import (
 	"encoding/binary"
@@ -11,9 +11,9 @@ import (
 	"github.com/gradlab/gradlab/internal/f32"
 )
 
-// formats gives collectives the arithmetic of each wire format: sums are made
+// Formats gives collectives the arithmetic of each wire format: sums are made
 // in float32, and rounded again at every hop where the wire is narrower.
-var formats = [compress.Wires]collective.Format{
+var Formats = [compress.Wires]collective.Format{
 	compress.F32:  wireF32{},
 	compress.F16:  wireF16{},
 	compress.BF16: wireBF16{},
@@ -44,12 +44,14 @@ func (wireBF16) Put(dst []byte, x []float32) { f32.RoundBF16(x); f32.EncodeBF16(
 func (wireBF16) Add(x []float32, src []byte) { f32.AddBF16(x, 1, src) }
 func (wireBF16) Set(x []float32, src []byte) { f32.DecodeBF16(x, src) }
 
-// wireMax makes maxima where wireF32 makes sums.
-type wireMax struct{ wireF32 }
+// Max makes maxima where the format of float32 makes sums.
+type Max struct{ wireF32 }
 
-func (wireMax) Fold() comm.Fold { return comm.MaxFloat32 }
+// Fold implements collective.Folding.
+func (Max) Fold() comm.Fold { return comm.MaxFloat32 }
 
-func (wireMax) Add(x []float32, src []byte) {
+// Add implements collective.Format.
+func (Max) Add(x []float32, src []byte) {
 	for i := range x {
 		x[i] = max(x[i], math.Float32frombits(binary.LittleEndian.Uint32(src[4*i:])))
 	}

@@ -1,4 +1,4 @@
-package train
+package wire
 
 import (
 	"bufio"
@@ -18,15 +18,15 @@ import (
 // Sizes holds how long the payloads of a run were, and what its exchanges asked
 // for, wherever a codec does not claim that before: one series of numbers for each
 // codec instance, in the order of its steps. A job with weights notes them, and one
-// without takes them up again (Job.Sizes).
+// without takes them up again; see Content.
 type Sizes struct {
 	mu     sync.Mutex
-	series map[string]*series
+	series map[string]*Series
 	noted  atomic.Int64 // numbers in all series
 }
 
-// series is what one codec instance needed, step by step.
-type series struct {
+// Series is what one codec instance needed, step by step.
+type Series struct {
 	of *Sizes
 	n  []uint32
 }
@@ -42,33 +42,33 @@ func (s *Sizes) Whole() bool { return s.noted.Load() <= mostNoted }
 // Len is how many numbers are held.
 func (s *Sizes) Len() int { return int(min(s.noted.Load(), mostNoted)) }
 
-// of finds the series of an instance, which it makes if need be. A nil Sizes has
+// Of finds the series of an instance, which it makes if need be. A nil Sizes has
 // none.
-func (s *Sizes) of(name string) *series {
+func (s *Sizes) Of(name string) *Series {
 	if s == nil {
 		return nil
 	}
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if s.series == nil {
-		s.series = map[string]*series{}
+		s.series = map[string]*Series{}
 	}
 	if s.series[name] == nil {
-		s.series[name] = &series{of: s}
+		s.series[name] = &Series{of: s}
 	}
 	return s.series[name]
 }
 
 // note adds numbers to a series. Those of one series come one behind the other.
-func (s *series) note(n ...uint32) {
+func (s *Series) note(n ...uint32) {
 	if s == nil || s.of.noted.Add(int64(len(n))) > mostNoted {
 		return
 	}
 	s.n = append(s.n, n...)
 }
 
-// noteOp adds what an exchange asks for.
-func (s *series) noteOp(op compress.Op) {
+// NoteOp adds what an exchange asks for.
+func (s *Series) NoteOp(op compress.Op) {
 	if s == nil {
 		return
 	}
@@ -86,15 +86,18 @@ func (s *series) noteOp(op compress.Op) {
 	}
 }
 
-// cursor reads a series from its beginning.
-type cursor struct {
-	s  *series
+// Cursor reads a series from its beginning.
+type Cursor struct {
+	s  *Series
 	at int
 }
 
+// Cursor reads the series of an instance from its beginning.
+func (s *Sizes) Cursor(name string) Cursor { return Cursor{s: s.Of(name)} }
+
 var errNoSizes = errors.New("the record of payload sizes ends before the run does")
 
-func (c *cursor) next() (int, error) {
+func (c *Cursor) next() (int, error) {
 	if c.s == nil || c.at >= len(c.s.n) {
 		return 0, errNoSizes
 	}
@@ -102,8 +105,8 @@ func (c *cursor) next() (int, error) {
 	return int(c.s.n[c.at-1]), nil
 }
 
-// op reads what an exchange of so many ranks asks for next, as noteOp wrote it.
-func (c *cursor) op(ranks int) (a ask, err error) {
+// Op reads what an exchange of so many ranks asks for next, as NoteOp wrote it.
+func (c *Cursor) Op(ranks int) (a Ask, err error) {
 	read := func() (n int) {
 		if err == nil {
 			n, err = c.next()
@@ -111,24 +114,24 @@ func (c *cursor) op(ranks int) (a ask, err error) {
 		return n
 	}
 	kind := read()
-	switch a.kind = compress.OpKind(kind); a.kind {
+	switch a.Kind = compress.OpKind(kind); a.Kind {
 	case compress.OpNone:
 	case compress.OpSum, compress.OpMax:
 		wire := read()
-		if wire >= len(formats) {
+		if wire >= len(Formats) {
 			return a, fmt.Errorf("sizes of payloads are damaged: wire format %d", wire)
 		}
-		a.wire, a.n = compress.Wire(wire), read()
+		a.Wire, a.N = compress.Wire(wire), read()
 	case compress.OpGather:
-		a.n = read()
-		a.n += lengthOf(a.n)
+		a.N = read()
+		a.N += lengthOf(a.N)
 	case compress.OpScatter:
 		if n := read(); err == nil && n != ranks {
 			return a, fmt.Errorf("sizes of payloads are of %d ranks, not %d", n, ranks)
 		}
 		for range ranks {
 			size := read()
-			a.slices = append(a.slices, size+lengthOf(size))
+			a.Slices = append(a.Slices, size+lengthOf(size))
 		}
 	default:
 		return a, fmt.Errorf("sizes of payloads are damaged: operation %d", kind)
@@ -203,7 +206,7 @@ func ReadSizes(r io.Reader) (*Sizes, error) {
 		if err != nil || n > mostNoted {
 			return nil, fmt.Errorf("sizes of payloads are damaged: %d numbers (%v)", n, err)
 		}
-		to, last := s.of(string(name)), int64(0)
+		to, last := s.Of(string(name)), int64(0)
 		for range n {
 			d, err := binary.ReadVarint(b)
 			if last += d; err != nil || last < 0 || last > 1<<32-1 {

@@ -1,4 +1,4 @@
-package train
+package wire
 
 import (
 	"bytes"
@@ -29,7 +29,7 @@ func TestAppendSized(t *testing.T) {
 		for _, n := range lengths {
 			want = append(binary.AppendUvarint(want, uint64(n)), bytes.Repeat([]byte{byte(n)}, n)...)
 			var err error
-			if got, n, err = appendSized(got, nil, c, compress.Step{}, &wide); err != nil || n != lengths[len(lengths)-len(c.of)-1] {
+			if got, n, err = AppendSized(got, nil, c, compress.Step{}, &wide); err != nil || n != lengths[len(lengths)-len(c.of)-1] {
 				t.Fatal(n, err)
 			}
 		}
