@@ -8,6 +8,7 @@ import (
 
 	"github.com/gradlab/gradlab/experiments/config"
 	"github.com/gradlab/gradlab/sgd/train"
+	"github.com/gradlab/gradlab/sgd/train/compute"
 	"github.com/gradlab/gradlab/sgd/train/record"
 )
 
@@ -23,7 +24,7 @@ type Failure struct {
 func Cure(failed []Failure, made []*Result) string {
 	var out []string
 	for _, f := range failed {
-		if !strings.Contains(f.Err.Error(), train.ErrNotFinite.Error()) { // of a process it is text
+		if !strings.Contains(f.Err.Error(), compute.ErrNotFinite.Error()) { // of a process it is text
 			continue
 		}
 		say := "run again it does the same: try a lower rate, optimizer=chain(clip,…), or another corrector or codec"

@@ -68,8 +68,9 @@ sgd/train/checkpoint    : compress internal/f32 internal/safetensors sgd
 sgd/train/message       : comm
 sgd/train/timing        : compress registry internal/rng internal/portable
 sgd/train/wire          : sgd sgd/train/checkpoint sgd/train/timing compress comm comm/collective comm/ps internal/codec internal/f32 internal/rng
+sgd/train/compute       : sgd sgd/train/checkpoint sgd/train/record sgd/train/wire internal/f32 internal/par
 sgd/train/timing/timingtest : sgd/train/timing internal/rng
-sgd/train               : sgd sgd/train/timing sgd/train/record sgd/train/message sgd/train/checkpoint compress staleness staleness/staletest lrschedule comm comm/collective comm/ps internal/f32 internal/par internal/rng registry sgd/train/wire
+sgd/train               : sgd sgd/train/timing sgd/train/record sgd/train/message sgd/train/checkpoint compress staleness staleness/staletest lrschedule comm comm/collective comm/ps internal/f32 internal/par internal/rng registry sgd/train/wire sgd/train/compute
 sgd/train/gossip        : sgd/train sgd/train/checkpoint sgd/train/message comm comm/collective compress internal/f32 internal/rng sgd/train/wire
 sgd/train/replicas      : sgd sgd/train sgd/train/checkpoint compress internal/f32 lrschedule staleness sgd/train/wire
 sgd/train/sandblaster   : sgd sgd/lbfgs sgd/train sgd/train/checkpoint sgd/train/message sgd/train/record comm comm/ps
@@ -81,7 +82,7 @@ experiments/bench       : sgd sgd/nn sgd/train sgd/train/checkpoint sgd/train/re
 experiments/hardware    : sgd/profile registry internal/regular internal/portable    | go.yaml.in/yaml
 experiments/coding      : compress experiments/hardware internal/f32 internal/rng sgd sgd/nn sgd/train/timing internal/regular    | github.com/klauspost/cpuid go.yaml.in/yaml golang.org/x/sys
 experiments/config      : comm comm/collective comm/emulate comm/local comm/nemesis comm/ps comm/sim compress experiments/coding experiments/hardware registry lrschedule sgd sgd/data sgd/external sgd/nn sgd/profile sgd/train sgd/train/record sgd/train/gossip sgd/train/replicas sgd/train/sandblaster sgd/train/timing staleness internal/regular internal/rng internal/portable    | go.yaml.in/yaml
-experiments             : internal/cpu comm comm/grpcnet comm/mpinet comm/nemesis comm/shm comm/sim comm/trace compress experiments/coding experiments/config experiments/progress experiments/tensorboard internal/f32 lrschedule sgd sgd/data sgd/external sgd/train sgd/train/checkpoint sgd/train/record internal/regular sgd/train/wire    | github.com/klauspost/cpuid go.yaml.in/yaml gonum.org/v1/gonum github.com/gofrs/flock
+experiments             : internal/cpu comm comm/grpcnet comm/mpinet comm/nemesis comm/shm comm/sim comm/trace compress experiments/coding experiments/config experiments/progress experiments/tensorboard internal/f32 lrschedule sgd sgd/data sgd/external sgd/train sgd/train/checkpoint sgd/train/record internal/regular sgd/train/compute sgd/train/wire    | github.com/klauspost/cpuid go.yaml.in/yaml gonum.org/v1/gonum github.com/gofrs/flock
 experiments/launch      : internal/regular    | go.yaml.in/yaml
 experiments/virtual     : comm/collective comm/outside experiments/config experiments/figure experiments/progress sgd/external
 experiments/ask         : comm comm/collective comm/sim compress experiments experiments/config experiments/figure experiments/hardware experiments/progress experiments/store sgd sgd/profile sgd/train sgd/train/checkpoint sgd/train/record internal/regular sgd/train/wire    | go.yaml.in/yaml github.com/montanaflynn/stats gonum.org/v1/gonum

@@ -14,6 +14,7 @@ import (
 var rooms = [][]string{
 	{"sgd/train/checkpoint", "sgd/train/message", "sgd/train/record", "sgd/train/timing"},
 	{"sgd/train/wire"},
+	{"sgd/train/compute"},
 	{"sgd/train"},
 	{"sgd/train/gossip", "sgd/train/replicas", "sgd/train/sandblaster"},
 	{"sgd/train/traintest", "sgd/train/timing/timingtest"},

@@ -12,6 +12,7 @@ import (
 	"github.com/gradlab/gradlab/internal/f32"
 	"github.com/gradlab/gradlab/sgd"
 	"github.com/gradlab/gradlab/sgd/train/checkpoint"
+	"github.com/gradlab/gradlab/sgd/train/compute"
 	"github.com/gradlab/gradlab/sgd/train/wire"
 	"github.com/gradlab/gradlab/staleness"
 )
@@ -50,7 +51,7 @@ func newAmending(j *Job, l sgd.Layout, atWorker bool) (*amending, error) {
 	case atWorker && j.Overlap:
 		return nil, fmt.Errorf("corrector %s works on whole gradients before they are encoded; use overlap=false", staleness.Correctors.Spec(c))
 	}
-	trained, buffers := byRole(l)
+	trained, buffers := compute.ByRole(l)
 	a := &amending{name: staleness.Correctors.Spec(c), amender: c.Amender(l.Trainable(), j.Workers), trained: trained}
 	if traits.Ahead {
 		if a.ahead, ok = a.amender.(staleness.Ahead); !ok {

@@ -6,6 +6,7 @@ import (
 
 	"github.com/gradlab/gradlab/sgd"
 	"github.com/gradlab/gradlab/sgd/train/checkpoint"
+	"github.com/gradlab/gradlab/sgd/train/compute"
 	"github.com/gradlab/gradlab/sgd/train/wire"
 )
 
@@ -16,7 +17,7 @@ import (
 // It is made in place: a rank comes to an update with the gradients of all
 // ranks, so nobody reads the parameters they were made on any more.
 type common struct {
-	opt *stepper
+	opt *compute.Stepper
 
 	mu      sync.Mutex
 	params  wire.Vector
@@ -32,12 +33,12 @@ func newCommon(j *Job) (*common, error) {
 			rule = sgd.Plain{}
 		}
 	}
-	opt, err := newStepper(rule, j.Model.Layout(), j.cores.limit())
+	opt, err := compute.NewStepper(rule, j.Model.Layout(), j.cores.gate.Threads())
 	if err != nil {
 		return nil, fmt.Errorf("optimizer: %w", err)
 	}
 	initial := j.initial()
-	opt.avg = j.newAverage(initial)
+	opt.Avg = j.newAverage(initial)
 	c := &common{opt: opt, params: wire.NewVector(len(initial))}
 	copy(c.params.F(), initial)
 	if j.Elastic {
@@ -49,7 +50,7 @@ func newCommon(j *Job) (*common, error) {
 // update makes update s.N by the mean gradient u, unless it is made. u holds
 // nothing of use afterwards.
 func (c *common) update(u []float32, s sgd.Step) {
-	c.move(s.N, func(params []float32) { c.opt.advance(u, params, s) })
+	c.move(s.N, func(params []float32) { c.opt.Advance(u, params, s) })
 }
 
 // updatePart makes a part of update s.N by the mean gradient u, unless it is made.
@@ -69,7 +70,7 @@ func (c *common) updatePart(part, parts int, at sgd.Range, u []float32, s sgd.St
 	if part == parts-1 {
 		c.params.Own()
 	}
-	c.opt.advancePart(u, c.params.F(), at, s)
+	c.opt.AdvancePart(u, c.params.F(), at, s)
 	if c.parts[part] = s.N + 1; part == 0 {
 		c.version = s.N + 1
 	}
@@ -116,7 +117,7 @@ func (c *common) keep(k *checkpoint.Keeper, version int) {
 // name names what there is to keep.
 func (c *common) name(k *checkpoint.Keeper) {
 	k.Vector(keyParam, c.params.F())
-	c.opt.keep(k, keyOpt)
+	c.opt.Keep(k, keyOpt)
 }
 
 // rewind undoes the last update, if it was that number n. Callers hold mu.

@@ -1,21 +1,16 @@
 package train
 
 import (
-	"runtime"
 	"sync"
 
-	"github.com/gradlab/gradlab/internal/par"
-	"github.com/gradlab/gradlab/sgd"
+	"github.com/gradlab/gradlab/sgd/train/compute"
 	"github.com/gradlab/gradlab/sgd/train/wire"
 )
 
-// cores is what the ranks of a process share: the gate that bounds how many
-// passes compute at once, and the memory of those passes, which so grows with
-// cores and not with workers.
+// cores is what the ranks of a process share.
 type cores struct {
-	gate    chan struct{} // holds a token for every pass under way
-	threads int           // of a pass; 0: whatever the others leave idle
-	own     bool          // every worker has memory of its own
+	gate    *compute.Gate
+	task    compute.Task
 	common  func() (*common, error)
 	asks    func() ([]wire.Need, error) // of a run without weights
 	latest  assembly
@@ -25,24 +20,20 @@ type cores struct {
 	kept    map[any]any // see Shared
 
 	mu    sync.Mutex
-	free  []*desk
 	start []float32 // see Job.initial
 }
 
-// newCores opens the gate to as many passes as the cores have room for. Passes
-// without a bound of their own need one core each: internal/par lends a pass the
-// goroutines that others leave idle, and no more, so a worker that waits leaves
-// its core to those who do not.
 func newCores(j *Job) *cores {
 	workers := j.Workers
 	if j.Here > 0 {
 		workers = j.Here
 	}
-	n := max(1, runtime.GOMAXPROCS(0)/max(1, j.Threads))
+	return coresAt(j, compute.NewGate(workers, j.Threads, j.Overlap || j.normWorkers() > 1))
+}
+
+func coresAt(j *Job, g *compute.Gate) *cores {
 	return &cores{
-		gate: make(chan struct{}, n), threads: j.Threads,
-		// A pass that overlaps waits for peers with its memory half full.
-		own:    workers <= n || j.Overlap || j.normWorkers() > 1,
+		gate: g, task: j.task(g),
 		common: sync.OnceValues(func() (*common, error) { return newCommon(j) }),
 		asks:   sync.OnceValues(j.asks),
 	}
@@ -51,8 +42,8 @@ func newCores(j *Job) *cores {
 // again is the cores for those who go on as workers of v: the same gate, the same
 // parameters of ranks without servers.
 func (c *cores) again(v *Job) *cores {
-	next := newCores(v)
-	next.gate, next.own, next.common = c.gate, c.own, c.common
+	next := coresAt(v, c.gate)
+	next.common = c.common
 	return next
 }
 
@@ -75,86 +66,18 @@ func Shared[T any](j *Job, key any, mk func() (T, error)) (T, error) {
 	return v, err
 }
 
-// enter waits until a core is free and leave gives it back. Nobody may wait for
-// another rank in between: see away.
-func (c *cores) enter() { c.gate <- struct{}{} }
-func (c *cores) leave() { <-c.gate }
-
-// away runs f, which may wait for another rank, without the core.
-func (c *cores) away(f func() error) error {
-	c.leave()
-	defer c.enter()
-	return f()
-}
-
-// limit is the number of goroutines that work for a worker may use.
-func (c *cores) limit() int {
-	if c.threads > 0 {
-		return c.threads
-	}
-	return par.Threads()
-}
-
-// desk is the memory of a pass.
-type desk struct {
-	scratch sgd.Scratch
-	batches *loader
-	scan    *scan
-	hearing                                  // of the lengths of gradients
-	sum     func(key int, v []float64) error // see sgd.Pass; nil: none
-	part    []float32                        // the gradient of a micro-batch behind the first
-	spoilt  bool                             // the gradient had NaN or Inf, made zero
-	soft    bool                             // they are made zero, whatever the job says of them
-}
-
-// another is room for a further gradient of n values.
-func (d *desk) another(n int) []float32 {
-	if len(d.part) != n {
-		d.part = make([]float32, n)
-	}
-	return d.part
-}
-
-func (j *Job) newDesk(src sgd.Source) *desk {
-	return &desk{scratch: j.Model.NewScratch(), batches: newLoader(src), scan: newScan()}
-}
-
 // seat is a worker's place at the cores.
 type seat struct {
 	job *Job
-	own *desk // made at the first pass; nil: any desk that is free
+	at  compute.Seat
 }
 
 // take waits for a core and returns a desk; give gives both back.
-func (s *seat) take() *desk {
-	c := s.job.cores
-	c.enter()
-	if s.own != nil {
-		return s.own
-	}
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	if n := len(c.free); n > 0 {
-		d := c.free[n-1]
-		c.free = c.free[:n-1]
-		return d
-	}
-	d := s.job.newDesk(s.job.Data.Train)
-	if c.own {
-		s.own = d
-	}
-	return d
+func (s *seat) take() *compute.Desk {
+	return s.at.Take(s.job.cores.gate, s.job.Model, s.job.Data.Train)
 }
 
-func (s *seat) give(d *desk) {
-	c := s.job.cores
-	if s.own == nil {
-		c.mu.Lock()
-		c.free = append(c.free, d)
-		c.mu.Unlock()
-	}
-	c.leave()
-}
+func (s *seat) give(d *compute.Desk) { s.at.Give(s.job.cores.gate, d) }
 
 // Initial is the parameters that every rank begins with, to be read only.
 func (j *Job) Initial() []float32 { return j.initial() }

@@ -11,6 +11,7 @@ import (
 	"github.com/gradlab/gradlab/comm"
 	"github.com/gradlab/gradlab/comm/collective"
 	"github.com/gradlab/gradlab/sgd"
+	"github.com/gradlab/gradlab/sgd/train/compute"
 )
 
 // Batch norms over several workers. A pass then stops at every batch norm, ahead and
@@ -26,7 +27,7 @@ func (j *Job) normWorkers() int { return max(1, j.NormGroup) }
 type joint struct {
 	*reducer
 	group collective.Group
-	desk  *desk
+	desk  *compute.Desk
 
 	asks  chan []float64 // the pass waits for these to be sums
 	goOn  chan error     // they are, or never will be
@@ -58,8 +59,8 @@ func (j *joint) sum(_ int, v []float64) error {
 func (j *joint) make(ctx context.Context, total, coding time.Duration) error {
 	if j.desk == nil && !j.job.Weightless {
 		j.desk = j.seat.take()
-		j.job.cores.leave()
-		j.desk.sum = j.sum
+		j.job.cores.gate.Leave()
+		j.desk.Sum = j.sum
 	}
 	samples := j.job.draw(j.rank, j.step)
 	micros, sums := j.job.micros(samples), sumsOf(j.job.Model)
@@ -73,8 +74,8 @@ func (j *joint) make(ctx context.Context, total, coding time.Duration) error {
 	var over, started bool
 	var failed error
 	stretch := comm.Work{Cost: []time.Duration{total / time.Duration(stops+1)}, Run: func(func(int) error) error {
-		j.job.cores.enter()
-		defer j.job.cores.leave()
+		j.job.cores.gate.Enter()
+		defer j.job.cores.gate.Leave()
 		if started {
 			j.goOn <- nil
 		} else {

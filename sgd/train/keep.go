@@ -5,6 +5,7 @@ import (
 	"time"
 
 	"github.com/gradlab/gradlab/sgd/train/checkpoint"
+	"github.com/gradlab/gradlab/sgd/train/compute"
 	"github.com/gradlab/gradlab/sgd/train/record"
 )
 
@@ -21,7 +22,7 @@ type keptMeter struct {
 	Gap    meanSince
 	Step   int
 	At     float64
-	Noise  *noise `json:",omitempty"`
+	Noise  *compute.Noise `json:",omitempty"`
 }
 
 func (m *progressMeter) keep() keptMeter {
@@ -29,7 +30,7 @@ func (m *progressMeter) keep() keptMeter {
 	for i, x := range m.loss {
 		losses[i] = math.Float64bits(x)
 	}
-	var measured *noise
+	var measured *compute.Noise
 	if m.noise.Weight > 0 {
 		measured = &m.noise
 	}
@@ -41,7 +42,7 @@ func (k keptMeter) meter() progressMeter {
 	for i, b := range k.Losses {
 		loss[i] = math.Float64frombits(b)
 	}
-	var measured noise
+	var measured compute.Noise
 	if k.Noise != nil {
 		measured = *k.Noise
 	}

@@ -5,6 +5,7 @@ import (
 	"time"
 
 	"github.com/gradlab/gradlab/comm"
+	"github.com/gradlab/gradlab/sgd/train/compute"
 )
 
 // leaving is how a worker's gradient is made and leaves for the servers.
@@ -112,13 +113,13 @@ func (w inParts) overlapped(ctx context.Context, at func(int) error) error {
 		if !w.lacks(span) {
 			return nil
 		}
-		return w.job.cores.away(func() error { return w.need(ctx, span) })
+		return w.job.cores.gate.Away(func() error { return w.need(ctx, span) })
 	}
 	defer w.done()
-	back, mark := newDescent(len(w.spans)), 0
+	back, mark := compute.NewDescent(len(w.spans)), 0
 	return w.differentiate(ctx, d, w.on, need, func(span int) error {
-		back.pass(span)
-		for ; mark < len(w.order) && w.order[mark].firstSpan() >= back.left; mark++ {
+		back.Pass(span)
+		for ; mark < len(w.order) && w.order[mark].firstSpan() >= back.Left; mark++ {
 			if err := w.encode(mark, w.grad); err != nil {
 				return err
 			}

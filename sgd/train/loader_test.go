@@ -10,6 +10,7 @@ import (
 	"pgregory.net/rapid"
 
 	"github.com/gradlab/gradlab/sgd"
+	"github.com/gradlab/gradlab/sgd/train/compute"
 )
 
 // numbers is a source whose sample p is p. Batches from bad on fail, those from
@@ -45,7 +46,7 @@ func TestLoaderIsTheSource(t *testing.T) {
 	t.Parallel()
 	rapid.Check(t, func(t *rapid.T) {
 		src := numbers{bad: 1 << 10, worse: 1 << 11}
-		l := newLoader(src)
+		l := compute.NewLoader(src)
 		draw := rapid.Custom(func(t *rapid.T) sgd.Draw {
 			return sgd.Draw{First: uint64(rapid.IntRange(0, 3000).Draw(t, "first")), N: rapid.IntRange(0, 200).Draw(t, "n")}
 		})
@@ -64,7 +65,7 @@ func TestLoaderIsTheSource(t *testing.T) {
 		t.Repeat(map[string]func(*rapid.T){
 			"ahead": func(t *rapid.T) {
 				next = draw.Draw(t, "next")
-				l.ahead(next)
+				l.Ahead(next)
 				if rapid.Bool().Draw(t, "wait") {
 					runtime.Gosched()
 				}
@@ -84,7 +85,7 @@ func TestLoaderIsTheSource(t *testing.T) {
 							err = fmt.Errorf("%v", r)
 						}
 					}()
-					b, err = l.batch(d)
+					b, err = l.Batch(d)
 					return err
 				}()
 				switch {
@@ -111,15 +112,15 @@ func TestLoaderIsTheSource(t *testing.T) {
 
 // Drawing ahead allocates nothing once batches have grown.
 func TestLoaderAllocatesNothing(t *testing.T) {
-	l := newLoader(numbers{1 << 40, 1 << 40})
+	l := compute.NewLoader(numbers{1 << 40, 1 << 40})
 	at := uint64(0)
 	if n := testing.AllocsPerRun(200, func() {
 		d := sgd.Draw{First: at, N: 64}
-		if _, err := l.batch(d); err != nil {
+		if _, err := l.Batch(d); err != nil {
 			t.Fatal(err)
 		}
 		at += 64
-		l.ahead(sgd.Draw{First: at, N: 64})
+		l.Ahead(sgd.Draw{First: at, N: 64})
 		runtime.Gosched()
 	}); n > 0 {
 		t.Errorf("%v allocations a batch", n)

@@ -10,6 +10,7 @@ import (
 	"github.com/gradlab/gradlab/internal/f32"
 	"github.com/gradlab/gradlab/sgd"
 	"github.com/gradlab/gradlab/sgd/train/checkpoint"
+	"github.com/gradlab/gradlab/sgd/train/compute"
 	"github.com/gradlab/gradlab/sgd/train/wire"
 )
 
@@ -92,7 +93,7 @@ type localWorker struct {
 	*reducer
 	mode   LocalSGD
 	x      []float32 // this worker's parameters
-	inner  *stepper
+	inner  *compute.Stepper
 	ranges []sgd.Range // of what is trained
 	round  int         // exchanges made
 	since  int         // step of the last exchange
@@ -108,11 +109,11 @@ func (m LocalSGD) moments(j *Job) (sizes []int, err error) {
 	if m.Inner != "average" {
 		return nil, nil
 	}
-	inner, err := newStepper(j.Optimizer, j.Model.Layout(), 1)
+	inner, err := compute.NewStepper(j.Optimizer, j.Model.Layout(), 1)
 	if err != nil {
 		return nil, fmt.Errorf("optimizer: %w", err)
 	}
-	for _, sl := range inner.slots() {
+	for _, sl := range inner.Slots() {
 		sizes = append(sizes, len(sl.V))
 	}
 	return sizes, nil
@@ -131,8 +132,8 @@ func newLocal(of *Rank, m LocalSGD) (*localWorker, error) {
 	}
 	layout := j.Model.Layout()
 	l.x = make([]float32, layout.Size())
-	l.ranges, _ = byRole(layout)
-	if l.inner, err = newStepper(j.Optimizer, layout, j.cores.limit()); err != nil {
+	l.ranges, _ = compute.ByRole(layout)
+	if l.inner, err = compute.NewStepper(j.Optimizer, layout, j.cores.gate.Threads()); err != nil {
 		return nil, fmt.Errorf("optimizer: %w", err)
 	}
 	return l, nil
@@ -211,7 +212,7 @@ func (l *localWorker) descend() error {
 		n -= l.since
 	}
 	p := l.job.progressOf(l.step)
-	l.inner.advance(l.grad, l.x, sgd.Step{N: n, Epoch: p.Epoch, LR: l.sched(p), Seed: l.job.Seed})
+	l.inner.Advance(l.grad, l.x, sgd.Step{N: n, Epoch: p.Epoch, LR: l.sched(p), Seed: l.job.Seed})
 	return nil
 }
 
@@ -249,7 +250,7 @@ func (l *localWorker) outer() {
 	if l.step <= l.mode.Start {
 		l.common.move(round, func(params []float32) {
 			sgd.Update(params, l.grad)
-			l.common.opt.avg.take(params, sgd.Range{Hi: len(params)}, round)
+			l.common.opt.Avg.Take(params, sgd.Range{Hi: len(params)}, round)
 		})
 		return
 	}
@@ -289,7 +290,7 @@ func (l *localWorker) moments(ctx context.Context) error {
 	if l.job.Weightless {
 		return nil
 	}
-	for _, sl := range l.inner.slots() {
+	for _, sl := range l.inner.Slots() {
 		if l.resets() {
 			clear(sl.V)
 			continue
@@ -314,5 +315,5 @@ func (l *localWorker) Keep(k *checkpoint.Keeper) {
 		l.common.keep(k, l.round)
 	}
 	l.keepOwn(k)
-	l.inner.keep(k, checkpoint.Under(keyInner, l.rank))
+	l.inner.Keep(k, checkpoint.Under(keyInner, l.rank))
 }

@@ -298,7 +298,7 @@ func (m *member) take(v *Job, of Membership, at int, k checkpoint.Keeper) (*Rank
 	r := NewRank(v, of.number(m.job, m.rank))
 	r.member, r.h, r.again = m, m.h, k.Own || k.Anew
 	if was := m.now; was != nil {
-		r.seat.own, r.stats = was.seat.own, was.stats
+		r.seat.at, r.stats = was.seat.at, was.stats
 	}
 	p, err := v.Mode.Part(r)
 	if err != nil || k.Of == nil {

@@ -14,6 +14,7 @@ import (
 	"github.com/gradlab/gradlab/internal/f32"
 	"github.com/gradlab/gradlab/sgd"
 	"github.com/gradlab/gradlab/sgd/train/checkpoint"
+	"github.com/gradlab/gradlab/sgd/train/compute"
 	"github.com/gradlab/gradlab/sgd/train/message"
 	"github.com/gradlab/gradlab/sgd/train/record"
 	"github.com/gradlab/gradlab/sgd/train/wire"
@@ -56,7 +57,7 @@ type Observer struct {
 	crossed crossings    // of workers without servers; with them nil
 	parts   map[evalKey]*evalParts
 	states  map[int]*checkpoint.State
-	desk    *desk
+	desk    *compute.Desk
 	test    []*sgd.Batch // pieces of a small test set
 	servers int
 	over    bool   // a rank has reached the end at a mark
@@ -366,7 +367,7 @@ func Hash(v []float32) string {
 func (o *Observer) evaluate(ctx context.Context, updates int, params []float32) (sum sgd.Score, err error) {
 	j, n := o.Job, o.Job.Data.Test.Len()
 	if o.desk == nil {
-		o.desk = j.newDesk(j.Data.Test)
+		o.desk = compute.NewDesk(j.Model, j.Data.Test)
 	}
 	size := j.EvalBatch
 	if size <= 0 {
@@ -436,17 +437,17 @@ func (o *Observer) samples(at, size int) (*sgd.Batch, error) {
 		}
 		return o.test[i], nil
 	}
-	b, err := o.desk.batches.batch(draw(at))
+	b, err := o.desk.Batches.Batch(draw(at))
 	if err == nil && at+size < n {
-		o.desk.batches.ahead(draw(at + size))
+		o.desk.Batches.Ahead(draw(at + size))
 	}
 	return b, err
 }
 
 func (o *Observer) score(params []float32, b *sgd.Batch) (sgd.Score, error) {
-	o.Job.cores.enter()
-	defer o.Job.cores.leave()
-	return o.Job.Model.Eval(params, o.desk.scratch, *b)
+	o.Job.cores.gate.Enter()
+	defer o.Job.cores.gate.Leave()
+	return o.Job.Model.Eval(params, o.desk.Scratch, *b)
 }
 
 // checkpoint hands the run's state on once every rank that still lives has told

@@ -6,13 +6,14 @@ import (
 	"github.com/gradlab/gradlab/lrschedule"
 	"github.com/gradlab/gradlab/sgd"
 	"github.com/gradlab/gradlab/sgd/train/checkpoint"
+	"github.com/gradlab/gradlab/sgd/train/compute"
 )
 
 // OwnRule is the job's optimizer and schedule as a worker's own, which steps on
 // parameters of its own.
 type OwnRule struct {
 	rank  *Rank
-	opt   *stepper
+	opt   *compute.Stepper
 	sched lrschedule.Schedule
 }
 
@@ -21,7 +22,7 @@ func NewOwnRule(r *Rank) (*OwnRule, error) {
 	o := &OwnRule{rank: r}
 	var err error
 	if !r.job.Weightless {
-		if o.opt, err = newStepper(r.job.Optimizer, r.job.Model.Layout(), r.job.cores.limit()); err != nil {
+		if o.opt, err = compute.NewStepper(r.job.Optimizer, r.job.Model.Layout(), r.job.cores.gate.Threads()); err != nil {
 			return nil, fmt.Errorf("optimizer: %w", err)
 		}
 	}
@@ -39,16 +40,16 @@ func (o *OwnRule) step() sgd.Step {
 // holds nothing of use afterwards.
 func (o *OwnRule) Descend(grad, params []float32) {
 	if o.opt != nil {
-		o.opt.advance(grad, params, o.step())
+		o.opt.Advance(grad, params, o.step())
 	}
 }
 
 // Direction makes of a gradient what Descend would subtract from params.
 func (o *OwnRule) Direction(grad, params []float32) {
 	if o.opt != nil {
-		o.opt.opt.Apply(grad, params, o.step())
+		o.opt.Opt.Apply(grad, params, o.step())
 	}
 }
 
 // Keep keeps what the optimizer remembers.
-func (o *OwnRule) Keep(k *checkpoint.Keeper) { o.opt.keep(k, checkpoint.Under(keyInner, o.rank.rank)) }
+func (o *OwnRule) Keep(k *checkpoint.Keeper) { o.opt.Keep(k, checkpoint.Under(keyInner, o.rank.rank)) }

@@ -7,6 +7,7 @@ import (
 
 	"github.com/gradlab/gradlab/comm"
 	"github.com/gradlab/gradlab/sgd"
+	"github.com/gradlab/gradlab/sgd/train/compute"
 )
 
 // Pass is how a rank makes the gradient of its step.
@@ -78,24 +79,26 @@ func (r *Rank) makePass() error {
 	return r.pass.Then()
 }
 
-// differentiate makes the gradient of the rank's step on a desk; see Job.gradient.
-func (r *Rank) differentiate(ctx context.Context, d *desk, on func() (params, grad []float32, err error), need, ready func(int) error) error {
+// differentiate makes the gradient of the rank's step on a desk; see Desk.Gradient.
+func (r *Rank) differentiate(ctx context.Context, d *compute.Desk, on func() (params, grad []float32, err error), need, ready func(int) error) error {
 	params, grad, err := on()
 	if err != nil {
 		return err
 	}
 	var loss float64
 	var bad bool
-	d.on = r.job.NoiseScale && r.rank == 0
-	d.soft = r.pass.Spoilt != nil
+	d.Measured = r.job.NoiseScale && r.rank == 0
+	d.Soft = r.pass.Spoilt != nil
 	if draw := r.pass.Draw; draw.N == 0 {
 		loss, bad, err = r.job.gradient(ctx, d, params, grad, r.rank, r.step, need, ready)
-	} else if loss, bad, err = r.job.gradientOf(ctx, d, params, grad, r.rank, r.step, draw, nil, need, ready); err != nil {
+	} else if loss, bad, err = d.Gradient(ctx, &r.job.cores.task, compute.Wanted{
+		Params: params, Grad: grad, Worker: r.rank, Step: r.step, Need: need, Ready: ready, Samples: draw, Weight: r.job.weight(draw.N),
+	}); err != nil {
 		err = fmt.Errorf("worker %d, gradient of %d samples from %d on: %w", r.rank, draw.N, draw.First, err)
 	}
-	r.loss, r.own = loss, d.mean()
+	r.loss, r.own = loss, d.MeanLengths()
 	switch {
-	case bad && d.soft:
+	case bad && d.Soft:
 		r.pass.Spoilt()
 	case bad:
 		r.stats.zeroed++

@@ -140,7 +140,7 @@ func (r *first) needs(ctx context.Context) (need func(span int) error, err error
 		if r.left <= k {
 			return nil
 		}
-		return r.job.cores.away(func() error { return r.need(ctx, k) })
+		return r.job.cores.gate.Away(func() error { return r.need(ctx, k) })
 	}
 	return need, need(0)
 }

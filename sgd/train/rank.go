@@ -7,6 +7,7 @@ import (
 
 	"github.com/gradlab/gradlab/comm"
 	"github.com/gradlab/gradlab/sgd/train/checkpoint"
+	"github.com/gradlab/gradlab/sgd/train/compute"
 	"github.com/gradlab/gradlab/sgd/train/record"
 )
 
@@ -27,7 +28,7 @@ type Rank struct {
 	step  int     // made
 	loss  float64 // of the present step, for what is said of its gradient
 	stats stats
-	own   lengths // of the rank's own gradients of the present step, if they are measured
+	own   compute.Lengths // of the rank's own gradients of the present step, if they are measured
 
 	pass     Pass            // under way
 	passCtx  context.Context // of it

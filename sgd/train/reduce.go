@@ -10,6 +10,7 @@ import (
 	"github.com/gradlab/gradlab/compress"
 	"github.com/gradlab/gradlab/lrschedule"
 	"github.com/gradlab/gradlab/sgd"
+	"github.com/gradlab/gradlab/sgd/train/compute"
 	"github.com/gradlab/gradlab/sgd/train/message"
 	"github.com/gradlab/gradlab/sgd/train/wire"
 )
@@ -93,12 +94,12 @@ type reducer struct {
 	told    int           // the step of the last report
 	stopped bool
 	prog    progressMeter
-	mean    lengths       // of the mean gradient of the update that is being made
-	batch   int           // samples of each worker in it
-	joint   *joint        // makes the passes; nil: they need no other rank
-	net     comm.Endpoint // h, for collectives
-	work    comm.Work     // of a round
-	ask     uint16        // what this rank asks of all in the present round
+	mean    compute.Lengths // of the mean gradient of the update that is being made
+	batch   int             // samples of each worker in it
+	joint   *joint          // makes the passes; nil: they need no other rank
+	net     comm.Endpoint   // h, for collectives
+	work    comm.Work       // of a round
+	ask     uint16          // what this rank asks of all in the present round
 }
 
 func newReducer(of *Rank, gather bool) (*reducer, error) {
@@ -128,7 +129,7 @@ func newReducer(of *Rank, gather bool) (*reducer, error) {
 	if r.common, err = j.cores.common(); err != nil {
 		return nil, err
 	}
-	if j.Priority && r.common.opt.local == nil {
+	if j.Priority && r.common.opt.Local == nil {
 		return nil, fmt.Errorf("optimizer %s needs the whole gradient before any of it is applied; use priority=false, or clipvalue in place of clip", sgd.Optimizers.Spec(j.Optimizer))
 	}
 	if plain {
@@ -289,10 +290,10 @@ func (r *reducer) overlapped(ctx context.Context, at func(int) error) error {
 	if err != nil {
 		return err
 	}
-	back, mark := newDescent(len(r.job.Model.Layout().Spans)), 0
+	back, mark := compute.NewDescent(len(r.job.Model.Layout().Spans)), 0
 	return r.differentiate(ctx, d, r.on, need, func(span int) error {
-		back.pass(span)
-		for ; mark < len(r.buckets) && r.shard.Pieces[r.buckets[mark].lo].Span >= back.left; mark++ {
+		back.Pass(span)
+		for ; mark < len(r.buckets) && r.shard.Pieces[r.buckets[mark].lo].Span >= back.Left; mark++ {
 			if err := r.content.begin(mark); err != nil {
 				return err
 			}

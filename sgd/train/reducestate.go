@@ -60,7 +60,7 @@ func (r *reducer) snapshot(ctx context.Context, last bool) error {
 	if m.Bare = r.rank > 0 || r.job.Weightless; m.Bare {
 		return r.mark(ctx, m, wire.Vector{})
 	}
-	return r.mark(ctx, m, r.common.opt.avg.shown(r.common.params))
+	return r.mark(ctx, m, r.common.opt.Avg.Shown(r.common.params))
 }
 
 // Final implements Part.

@@ -4,6 +4,7 @@ import (
 	"context"
 
 	"github.com/gradlab/gradlab/comm"
+	"github.com/gradlab/gradlab/sgd/train/compute"
 	"github.com/gradlab/gradlab/sgd/train/record"
 )
 
@@ -45,7 +46,7 @@ func (j *Job) reportEvery() int { return max(1, j.Updates/400) }
 type progressMeter struct {
 	loss   []float64 // sums by worker, so that the mean does not depend on who came first
 	n      int
-	noise  noise
+	noise  compute.Noise
 	before []uint64 // histogram of staleness at the last report
 	age    meanSince
 	gap    meanSince
@@ -93,7 +94,7 @@ func (m *progressMeter) fill(p *record.Progress, delays []uint64) {
 		}
 		p.Loss = record.Recordable(loss / float64(m.n))
 	}
-	m.noise.fill(p)
+	m.noise.Fill(p)
 	clear(m.loss)
 	m.n = 0
 	var sum, n uint64

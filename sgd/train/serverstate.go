@@ -18,7 +18,7 @@ func (s *server) report(ctx context.Context) error {
 	case !due:
 	case s.id > 0:
 		m := record.Progress{Step: v}
-		s.prog.noise.fill(&m)
+		s.prog.noise.Fill(&m)
 		m.BytesUp, m.BytesDown = s.bytes()
 		if err := s.tellJSON(ctx, onProgress, m); err != nil {
 			return err
@@ -46,7 +46,7 @@ func (s *server) snapshot(ctx context.Context, last bool) error {
 	if m.Bare {
 		return s.mark(ctx, m, wire.Vector{})
 	}
-	return s.mark(ctx, m, s.store.opt.avg.shown(s.store.params))
+	return s.mark(ctx, m, s.store.opt.Avg.Shown(s.store.params))
 }
 
 // Final implements Part.
@@ -76,7 +76,7 @@ func (s *server) Keep(k *checkpoint.Keeper) {
 	if !s.job.Weightless {
 		size := s.job.Model.Layout().Size()
 		wire.KeepPacked(k, keyParam, s.shard, s.store.params.F(), size)
-		for _, sl := range s.store.opt.slots() {
+		for _, sl := range s.store.opt.Slots() {
 			wire.KeepPacked(k, keyOpt+sl.Name, s.shard, sl.V, size)
 		}
 	}

@@ -11,6 +11,7 @@ import (
 	"github.com/gradlab/gradlab/internal/par"
 	"github.com/gradlab/gradlab/lrschedule"
 	"github.com/gradlab/gradlab/sgd"
+	"github.com/gradlab/gradlab/sgd/train/compute"
 	"github.com/gradlab/gradlab/sgd/train/record"
 	"github.com/gradlab/gradlab/sgd/train/wire"
 	"github.com/gradlab/gradlab/staleness"
@@ -23,7 +24,7 @@ type store struct {
 	sum                wire.Vector // of the gradients of the next update, weighted; empty at first
 	only               wire.Vector // in place of sum: a single raw gradient of weight 1
 	sole               bool        // but for its frame, nobody else reads it, and it is all of its buffer
-	opt                *stepper
+	opt                *compute.Stepper
 	in                 []*wire.Packer // one decoder per worker; nil: it pushes to somebody else
 	sched              lrschedule.Schedule
 	rate               float64     // of the next update
@@ -32,11 +33,11 @@ type store struct {
 	trainable, buffers []sgd.Range
 	times              *record.Timer
 	gap                record.Gauge
-	noise              *noise      // nil: not measured
-	small              lengths     // of the gradients of the next update
-	pushes             int         // in it
-	one                wire.Vector // a gradient whose length is taken
-	gaps               []float64   // of the next update's gradients
+	noise              *compute.Noise  // nil: not measured
+	small              compute.Lengths // of the gradients of the next update
+	pushes             int             // in it
+	one                wire.Vector     // a gradient whose length is taken
+	gaps               []float64       // of the next update's gradients
 }
 
 func newStore(j *Job, sh *wire.Shard) (*store, error) {
@@ -47,12 +48,12 @@ func newStore(j *Job, sh *wire.Shard) (*store, error) {
 	}
 	st.params = wire.NewVector(sh.Size())
 	sh.Gather(st.params.F(), j.initial())
-	if st.opt, err = newStepper(j.Optimizer, sh.Layout, par.Threads()); err != nil {
+	if st.opt, err = compute.NewStepper(j.Optimizer, sh.Layout, par.Threads()); err != nil {
 		return nil, fmt.Errorf("optimizer: %w", err)
 	}
-	st.opt.avg = j.newAverage(st.params.F())
+	st.opt.Avg = j.newAverage(st.params.F())
 	st.rate = st.sched(j.progress(0, 0))
-	st.trainable, st.buffers = byRole(sh.Layout)
+	st.trainable, st.buffers = compute.ByRole(sh.Layout)
 	if st.amend, err = newAmending(j, sh.Layout, false); err != nil {
 		return nil, err
 	}
@@ -156,10 +157,10 @@ func (st *store) Step(u ps.Update) error {
 	p := st.job.progress(u.Version, (u.Taken-u.Pushes)*st.job.perPush())
 	s := sgd.Step{N: u.Version, Epoch: p.Epoch, LR: st.sched(p), Delay: u.Delay, Seed: st.job.Seed}
 	if st.params.Shared() {
-		st.opt.renew(grad.F(), st.params.F(), s)
+		st.opt.Renew(grad.F(), st.params.F(), s)
 		grad, st.params = st.params, grad
 	} else {
-		st.opt.advance(grad.F(), st.params.F(), s)
+		st.opt.Advance(grad.F(), st.params.F(), s)
 	}
 	grad.Release()
 	for _, x := range st.gaps {

@@ -1,4 +1,4 @@
-package train
+package compute
 
 import (
 	"slices"
@@ -21,9 +21,9 @@ func TestRenewIsAdvance(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		var steppers [2]*stepper
+		var steppers [2]*Stepper
 		for i := range steppers {
-			if steppers[i], err = newStepper(rule, l, 2); err != nil {
+			if steppers[i], err = NewStepper(rule, l, 2); err != nil {
 				t.Fatal(err)
 			}
 		}
@@ -40,8 +40,8 @@ func TestRenewIsAdvance(t *testing.T) {
 			}
 			s := sgd.Step{N: n, LR: 0.1}
 			before := slices.Clone(params)
-			steppers[0].advance(slices.Clone(g), want, s)
-			steppers[1].renew(g, params, s)
+			steppers[0].Advance(slices.Clone(g), want, s)
+			steppers[1].Renew(g, params, s)
 			if !slices.Equal(params, before) {
 				t.Fatalf("%s: renew changed the parameters themselves", spec)
 			}

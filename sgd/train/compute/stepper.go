@@ -1,4 +1,4 @@
-package train
+package compute
 
 import (
 	"sync/atomic"
@@ -20,12 +20,12 @@ func stretch(i, n int) sgd.Range {
 	return sgd.Range{Lo: i * stretchLen, Hi: min((i+1)*stretchLen, n)}
 }
 
-// stepper takes the steps of an optimizer as sgd.Advance does, with the same
+// Stepper takes the steps of an optimizer as sgd.Advance does, with the same
 // bits, on cores that are idle.
-type stepper struct {
-	opt     sgd.Transform
-	local   sgd.Local // nil: the optimizer needs the whole vector
-	avg     *average  // of the parameters it makes; nil: none
+type Stepper struct {
+	Opt     sgd.Transform
+	Local   sgd.Local // nil: the optimizer needs the whole vector
+	Avg     *Average  // of the parameters it makes; nil: none
 	team    par.Team
 	threads int
 
@@ -36,76 +36,76 @@ type stepper struct {
 	inPlace, beside func(i, slot int)
 }
 
-// newStepper makes a stepper of rule that uses up to threads goroutines.
-func newStepper(rule sgd.Optimizer, l sgd.Layout, threads int) (*stepper, error) {
+// NewStepper makes a stepper of rule that uses up to threads goroutines.
+func NewStepper(rule sgd.Optimizer, l sgd.Layout, threads int) (*Stepper, error) {
 	opt, err := rule.New(l)
 	if err != nil {
 		return nil, err
 	}
-	s := &stepper{opt: opt, threads: threads}
-	s.local, _ = opt.(sgd.Local)
+	s := &Stepper{Opt: opt, threads: threads}
+	s.Local, _ = opt.(sgd.Local)
 	s.inPlace = func(i, _ int) {
 		r := s.stretch(i)
-		s.local.ApplyRange(s.u, s.params, r, s.step)
+		s.Local.ApplyRange(s.u, s.params, r, s.step)
 		f32.Sub(s.params[r.Lo:r.Hi], s.u[r.Lo:r.Hi])
-		s.avg.take(s.params, r, s.step.N)
+		s.Avg.Take(s.params, r, s.step.N)
 	}
 	s.beside = func(i, _ int) {
 		r := s.stretch(i)
-		s.local.ApplyRange(s.u, s.params, r, s.step)
+		s.Local.ApplyRange(s.u, s.params, r, s.step)
 		u := s.u[r.Lo:r.Hi]
 		f32.AxpyTo(u, s.params[r.Lo:r.Hi], -1, u)
-		s.avg.take(s.u, r, s.step.N)
+		s.Avg.Take(s.u, r, s.step.N)
 	}
 	return s, nil
 }
 
-// advance takes a step by the gradient u in the memory of params.
-func (s *stepper) advance(u, params []float32, step sgd.Step) {
-	if s.local == nil {
-		sgd.Advance(s.opt, u, params, step)
-		s.avg.take(params, sgd.Range{Hi: len(params)}, step.N)
+// Advance takes a step by the gradient u in the memory of params.
+func (s *Stepper) Advance(u, params []float32, step sgd.Step) {
+	if s.Local == nil {
+		sgd.Advance(s.Opt, u, params, step)
+		s.Avg.Take(params, sgd.Range{Hi: len(params)}, step.N)
 		return
 	}
 	s.take(u, params, sgd.Range{Hi: len(u)}, step, s.inPlace)
 }
 
-// advancePart is advance for a part of both vectors. The optimizer must be local.
-func (s *stepper) advancePart(u, params []float32, at sgd.Range, step sgd.Step) {
+// AdvancePart is advance for a part of both vectors. The optimizer must be local.
+func (s *Stepper) AdvancePart(u, params []float32, at sgd.Range, step sgd.Step) {
 	s.take(u, params, at, step, s.inPlace)
 }
 
-// renew takes the same step in the memory of the gradient: u becomes the new
+// Renew takes the same step in the memory of the gradient: u becomes the new
 // parameters, params stay.
-func (s *stepper) renew(u, params []float32, step sgd.Step) {
-	if s.local == nil {
-		s.opt.Apply(u, params, step)
+func (s *Stepper) Renew(u, params []float32, step sgd.Step) {
+	if s.Local == nil {
+		s.Opt.Apply(u, params, step)
 		f32.AxpyTo(u, params, -1, u)
-		s.avg.take(u, sgd.Range{Hi: len(u)}, step.N)
+		s.Avg.Take(u, sgd.Range{Hi: len(u)}, step.N)
 		return
 	}
 	s.take(u, params, sgd.Range{Hi: len(u)}, step, s.beside)
 }
 
-func (s *stepper) take(u, params []float32, at sgd.Range, step sgd.Step, piece func(i, slot int)) {
+func (s *Stepper) take(u, params []float32, at sgd.Range, step sgd.Step, piece func(i, slot int)) {
 	s.u, s.params, s.at, s.step = u, params, at, step
 	s.team.Run(stretches(at.Hi-at.Lo), s.threads, piece)
 	s.u, s.params = nil, nil
 }
 
 // stretch is the i-th piece of the step in progress.
-func (s *stepper) stretch(i int) sgd.Range {
+func (s *Stepper) stretch(i int) sgd.Range {
 	r := stretch(i, s.at.Hi-s.at.Lo)
 	return sgd.Range{Lo: s.at.Lo + r.Lo, Hi: s.at.Lo + r.Hi}
 }
 
-// slots is the optimizer's state, and the average of what it made.
-func (s *stepper) slots() (all []sgd.Slot) {
-	if o, ok := s.opt.(sgd.Stateful); ok {
+// Slots is the optimizer's state, and the average of what it made.
+func (s *Stepper) Slots() (all []sgd.Slot) {
+	if o, ok := s.Opt.(sgd.Stateful); ok {
 		all = o.Slots()
 	}
-	if s.avg != nil {
-		all = append(all, sgd.Slot{Name: "average", V: s.avg.v})
+	if s.Avg != nil {
+		all = append(all, sgd.Slot{Name: "average", V: s.Avg.v})
 	}
 	return all
 }
@@ -136,15 +136,15 @@ func (s *scan) allFinite(x []float32, threads int) bool {
 	return !s.bad.Load()
 }
 
-// keep keeps the optimizer's state under prefix.
-func (s *stepper) keep(k *checkpoint.Keeper, prefix string) {
-	for _, sl := range s.slots() {
+// Keep keeps the optimizer's state under prefix.
+func (s *Stepper) Keep(k *checkpoint.Keeper, prefix string) {
+	for _, sl := range s.Slots() {
 		k.Vector(prefix+sl.Name, sl.V)
 	}
 }
 
-// byRole are the ranges of a layout that are trained, and the others.
-func byRole(l sgd.Layout) (trainable, buffers []sgd.Range) {
+// ByRole are the ranges of a layout that are trained, and the others.
+func ByRole(l sgd.Layout) (trainable, buffers []sgd.Range) {
 	is := func(s sgd.Span) bool { return s.Role == sgd.Buffer }
 	return l.Ranges(func(s sgd.Span) bool { return !is(s) }), l.Ranges(is)
 }

@@ -1,4 +1,4 @@
-package train
+package compute
 
 import (
 	"sync/atomic"
@@ -6,12 +6,12 @@ import (
 	"github.com/gradlab/gradlab/sgd"
 )
 
-// loader draws batches, the next one ahead of its use while the cores have
+// Loader draws batches, the next one ahead of its use while the cores have
 // nothing better to do. Samples and their augmentation are addressed, so when a
 // batch is drawn, and by whom, changes no bit of it.
 //
-// A loader belongs to one goroutine at a time.
-type loader struct {
+// A Loader belongs to one goroutine at a time.
+type Loader struct {
 	src    sgd.Source
 	now    *sgd.Batch // lent to the caller
 	next   *sgd.Batch
@@ -24,15 +24,16 @@ type loader struct {
 	helper func()
 }
 
-func newLoader(src sgd.Source) *loader {
-	l := &loader{src: src, now: &sgd.Batch{}, next: &sgd.Batch{}, drawn: make(chan struct{}, 1)}
+// NewLoader makes a loader of samples of src.
+func NewLoader(src sgd.Source) *Loader {
+	l := &Loader{src: src, now: &sgd.Batch{}, next: &sgd.Batch{}, drawn: make(chan struct{}, 1)}
 	l.helper = l.help
 	return l
 }
 
-// batch returns the samples at d, which stay as they are until the call after
+// Batch returns the samples at d, which stay as they are until the call after
 // the next.
-func (l *loader) batch(d sgd.Draw) (*sgd.Batch, error) {
+func (l *Loader) Batch(d sgd.Draw) (*sgd.Batch, error) {
 	ready := l.settle() && l.draw == d
 	l.now, l.next = l.next, l.now
 	if ready {
@@ -41,8 +42,8 @@ func (l *loader) batch(d sgd.Draw) (*sgd.Batch, error) {
 	return l.now, l.src.Batch(d, l.now)
 }
 
-// ahead begins to draw the samples at d, which batch will be asked for next.
-func (l *loader) ahead(d sgd.Draw) {
+// Ahead begins to draw the samples at d, which batch will be asked for next.
+func (l *Loader) Ahead(d sgd.Draw) {
 	l.settle()
 	l.draw, l.asked = d, true
 	l.open.Store(true)
@@ -51,7 +52,7 @@ func (l *loader) ahead(d sgd.Draw) {
 
 // settle ends what ahead began, and says whether next is ready. What nobody has
 // begun is left to the caller, who is on a core already.
-func (l *loader) settle() bool {
+func (l *Loader) settle() bool {
 	if !l.asked {
 		return false
 	}
@@ -65,7 +66,7 @@ func (l *loader) settle() bool {
 
 // help draws next, unless it was begun or given up meanwhile. A source that
 // panics does so again when the caller draws for itself.
-func (l *loader) help() {
+func (l *Loader) help() {
 	if !l.open.CompareAndSwap(true, false) {
 		return
 	}
