@@ -7,7 +7,6 @@ import (
 	"strings"
 
 	"github.com/gradlab/gradlab/experiments/config"
-	"github.com/gradlab/gradlab/sgd/train"
 	"github.com/gradlab/gradlab/sgd/train/compute"
 	"github.com/gradlab/gradlab/sgd/train/record"
 )

@@ -99,8 +99,8 @@ func (p *Peer) pass(ctx context.Context, of *gossiper) error {
 		if told := p.rests(ctx); told != nil {
 			return told
 		}
-	case err == nil && p.rank == 0 && m.held[1].st != nil:
-		return onBehind.Send(ctx, p.Rank, p.job.Observer(), stepsWord{m.held[1].step}, 0)
+	case err == nil && p.rank == 0 && m.held[1].State != nil:
+		return onBehind.Send(ctx, p.Rank, p.job.Observer(), stepsWord{m.held[1].Step}, 0)
 	}
 	return err
 }

@@ -131,3 +131,11 @@ func elapse(ctx context.Context, h comm.Host, d time.Duration) error {
 	}
 	return h.Sleep(ctx, d)
 }
+
+// bucket is about how many bytes of gradient travel together with overlap.
+func (j *Job) bucket() int {
+	if j.Bucket > 0 {
+		return j.Bucket
+	}
+	return 1 << 20
+}

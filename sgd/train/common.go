@@ -21,10 +21,13 @@ type common struct {
 
 	mu      sync.Mutex
 	params  wire.Vector
-	version int   // updates made
-	before  *held // what it was before the last one; nil: nobody asks
-	parts   []int // the same, by part, where they are made part by part
+	version int              // updates made
+	before  *checkpoint.Held // what it was before the last one; nil: nobody asks
+	parts   []int            // the same, by part, where they are made part by part
 }
+
+// commonKey is where ranks of a process share it.
+type commonKey struct{}
 
 func newCommon(j *Job) (*common, error) {
 	rule := j.Optimizer
@@ -42,7 +45,7 @@ func newCommon(j *Job) (*common, error) {
 	c := &common{opt: opt, params: wire.NewVector(len(initial))}
 	copy(c.params.F(), initial)
 	if j.Elastic {
-		c.before = &held{step: -1}
+		c.before = &checkpoint.Held{Step: -1}
 	}
 	return c, nil
 }
@@ -87,7 +90,7 @@ func (c *common) move(n int, by func(params []float32)) {
 	if c.before != nil {
 		k := checkpoint.Saving(checkpoint.New())
 		c.name(k)
-		c.before.hold(n, 0, k.Of)
+		c.before.Hold(n, 0, k.Of)
 	}
 	c.params.Own() // a snapshot may share them
 	by(c.params.F())
@@ -105,7 +108,7 @@ func (c *common) keep(k *checkpoint.Keeper, version int) {
 		return
 	case k.Loads() && c.version == version:
 		return
-	case k.Loads() && c.before != nil && c.before.step == version && c.version == version+1:
+	case k.Loads() && c.before != nil && c.before.Step == version && c.version == version+1:
 		k.Fail(c.rewind(version)) // a rank that joins comes to it first
 		return
 	}
@@ -125,11 +128,11 @@ func (c *common) rewind(n int) error {
 	if c.version <= n {
 		return nil
 	}
-	if c.before == nil || c.before.step != n || c.version != n+1 {
+	if c.before == nil || c.before.Step != n || c.version != n+1 {
 		return fmt.Errorf("update %d cannot be undone: %d are made", n, c.version)
 	}
 	c.params.Own()
-	k := checkpoint.Loading(c.before.st)
+	k := checkpoint.Loading(c.before.State)
 	if c.name(k); k.Err() == nil {
 		c.version = n
 	}

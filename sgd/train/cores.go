@@ -11,13 +11,11 @@ import (
 type cores struct {
 	gate    *compute.Gate
 	task    compute.Task
-	common  func() (*common, error)
-	asks    func() ([]wire.Need, error) // of a run without weights
 	latest  assembly
 	tariffs map[bill]*wire.Tariff // guarded by mu
 
-	sharing sync.Mutex  // guards kept
-	kept    map[any]any // see Shared
+	shelf   *shelf // see Shared
+	lasting *shelf // see Lasting
 
 	mu    sync.Mutex
 	start []float32 // see Job.initial
@@ -32,38 +30,52 @@ func newCores(j *Job) *cores {
 }
 
 func coresAt(j *Job, g *compute.Gate) *cores {
-	return &cores{
-		gate: g, task: j.task(g),
-		common: sync.OnceValues(func() (*common, error) { return newCommon(j) }),
-		asks:   sync.OnceValues(j.asks),
-	}
+	return &cores{gate: g, task: j.task(g), shelf: &shelf{}, lasting: &shelf{}}
 }
 
-// again is the cores for those who go on as workers of v: the same gate, the same
-// parameters of ranks without servers.
+// again is the cores for those who go on as workers of v: the same gate, and what is Lasting.
 func (c *cores) again(v *Job) *cores {
 	next := coresAt(v, c.gate)
-	next.common = c.common
+	next.lasting = c.lasting
 	return next
 }
 
-// Shared is what the ranks of a process share under a key: the first to ask makes it.
-// Keys are of types of the caller's own.
-func Shared[T any](j *Job, key any, mk func() (T, error)) (T, error) {
-	c := j.cores
-	c.sharing.Lock()
-	defer c.sharing.Unlock()
-	if v, ok := c.kept[key]; ok {
+// shelf is what ranks of a process share, by key.
+type shelf struct {
+	mu   sync.Mutex
+	kept map[any]any
+}
+
+func onShelf[T any](s *shelf, key any, mk func() (T, error)) (T, error) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if v, ok := s.kept[key]; ok {
 		return v.(T), nil
 	}
 	v, err := mk()
 	if err == nil {
-		if c.kept == nil {
-			c.kept = map[any]any{}
+		if s.kept == nil {
+			s.kept = map[any]any{}
 		}
-		c.kept[key] = v
+		s.kept[key] = v
 	}
 	return v, err
+}
+
+// Shared is what the ranks of a process share under a key: the first to ask makes it.
+// Keys are of types of the caller's own. In an elastic run each epoch of membership has
+// its own.
+func Shared[T any](j *Job, key any, mk func() (T, error)) (T, error) {
+	return onShelf(j.cores.shelf, key, mk)
+}
+
+// Lasting is Shared over all epochs of membership of a run; it is made for the run's job.
+func Lasting[T any](j *Job, key any, mk func(run *Job) (T, error)) (T, error) {
+	run := j
+	if j.joined != nil {
+		run = j.joined.of
+	}
+	return onShelf(j.cores.lasting, key, func() (T, error) { return mk(run) })
 }
 
 // seat is a worker's place at the cores.

@@ -19,7 +19,7 @@ type course interface {
 	round(ctx context.Context, tl timeline, coding time.Duration) (message.Flags, error)
 	// needs is what a forward pass calls before it reads parameters of a span; nil:
 	// all are there.
-	needs(ctx context.Context) (need func(span int) error, err error)
+	needs(ctx context.Context) (need func(span int) error)
 	// made hears that the backward pass has made a bucket.
 	made(ctx context.Context, k int) error
 	// settle finishes the update of the last step.
@@ -48,7 +48,7 @@ func (behind) limit() int { return 0 }
 
 func (behind) start() {}
 
-func (behind) needs(context.Context) (func(int) error, error) { return nil, nil }
+func (behind) needs(context.Context) func(int) error { return nil }
 
 func (behind) made(context.Context, int) error { return nil }
 
@@ -56,17 +56,12 @@ func (behind) settle(context.Context) error { return nil }
 
 func (c behind) report(ctx context.Context) error { return c.reducer.report(ctx) }
 
-func (c behind) round(ctx context.Context, tl timeline, coding time.Duration) (message.Flags, error) {
-	c.work.Cost[0] = tl.total + coding
-	var err error
-	if c.joint != nil {
-		err = c.joint.make(ctx, tl.total, coding)
-	} else {
-		err = c.make(ctx, coding)
-	}
-	if err != nil {
+func (c behind) round(ctx context.Context, _ timeline, coding time.Duration) (message.Flags, error) {
+	c.pass.Coding = coding
+	if err := c.Compute(ctx, c.pass); err != nil {
 		return 0, err
 	}
+	c.batch = c.job.batchAt(c.step)
 	flags, err := c.exchange(ctx, &c.buckets[0], c.step, c.ask)
 	if err != nil {
 		return 0, err
@@ -88,14 +83,14 @@ func (c *inOrder) made(ctx context.Context, k int) error {
 }
 
 func (c *inOrder) round(ctx context.Context, tl timeline, coding time.Duration) (message.Flags, error) {
-	return c.overlap(ctx, tl, coding, len(c.buckets))
+	return c.exchanging(ctx, tl, coding, len(c.buckets))
 }
 
-// overlap is a round in which the activity tells so many times that it is done.
-func (c *inOrder) overlap(ctx context.Context, tl timeline, coding time.Duration, times int) (flags message.Flags, err error) {
+// exchanging is a round in which the activity tells so many times that it is done.
+func (c *inOrder) exchanging(ctx context.Context, tl timeline, coding time.Duration, times int) (flags message.Flags, err error) {
 	c.backward(tl)
 	c.work.Cost[0] += tl.forward
-	if err := c.make(ctx, coding); err != nil {
+	if err := c.overlap(ctx, coding); err != nil {
 		return 0, err
 	}
 	began := c.times.Read()

@@ -4,12 +4,14 @@ import (
 	"context"
 	"encoding/binary"
 	"hash"
+	"io"
 	"slices"
 	"testing"
 
 	"github.com/gradlab/gradlab/comm"
 	"github.com/gradlab/gradlab/compress"
 	"github.com/gradlab/gradlab/sgd/train"
+	"github.com/gradlab/gradlab/sgd/train/message"
 )
 
 // witness is a virtual cluster that hashes all frames in the order in which they are sent.
@@ -42,6 +44,9 @@ func (h witnessed) Go(name string, p comm.Program) { h.Elastic.Go(name, h.w.on(p
 func (h witnessed) Send(ctx context.Context, to int, f comm.Frame) error {
 	x := f.Header
 	x.From, x.To = int32(h.Rank()), int32(to)
+	channel, index := message.Name(x.Tag) // its number depends on which packages make channels before
+	x.Tag = comm.Tag(index)
+	_, _ = io.WriteString(h.w.sum, channel)
 	_ = binary.Write(h.w.sum, binary.LittleEndian, x)
 	_ = binary.Write(h.w.sum, binary.LittleEndian, []int64{int64(h.Now()), int64(f.Billed), int64(len(f.Body))})
 	_, _ = h.w.sum.Write(f.Body)

@@ -2,8 +2,6 @@ package train
 
 import (
 	"context"
-	"errors"
-	"fmt"
 	"sync/atomic"
 	"time"
 
@@ -51,7 +49,7 @@ func (r *fused) round(ctx context.Context, tl timeline, coding time.Duration) (m
 	if err := onMade.Wake(ctx, r.Rank, bucketWord{}, r.ask); err != nil {
 		return 0, err
 	}
-	return r.overlap(ctx, tl, coding, 1)
+	return r.exchanging(ctx, tl, coding, 1)
 }
 
 // cycles is the second activity of a rank that fuses.
@@ -111,20 +109,4 @@ func (r *fused) fuse(first, ready int) (b *bucket, n int) {
 	b.lo, b.hi, b.index = r.buckets[first+n-1].lo, r.buckets[first].hi, r.buckets[first].index
 	b.ops = r.ops[b.lo:b.hi]
 	return b, n
-}
-
-// checkFusion refuses what makes no sense.
-func (j *Job) checkFusion() error {
-	switch {
-	case j.Cycle == 0:
-		return nil
-	case j.Cycle < time.Microsecond:
-		return fmt.Errorf("cycle is %v, want 0 or at least 1µs", j.Cycle)
-	case !j.Overlap:
-		return errors.New("cycle: tensors become ready one by one only with overlap=true")
-	}
-	if j.Heeds("cycle") {
-		return nil
-	}
-	return errors.New("cycle: tensors are fused in modes reduce and gather only; set it to 0")
 }

@@ -61,6 +61,16 @@ func (r *Rank) Save(ctx context.Context, p Part) error {
 	return r.sendState(ctx, st)
 }
 
+// passing tells the state of a rank that goes on at once: all are at the same step.
+func (r *Rank) passing(ctx context.Context, p Part) error {
+	st, err := r.state(p)
+	if err != nil {
+		return err
+	}
+	leave(st, r.h, r.rank, r.h.Now())
+	return r.sendState(ctx, st)
+}
+
 // Checkpoint tells the observer the state of the rank's part, and waits until it has
 // those of all. FlagStop says that the run is stopped there.
 func (r *Rank) Checkpoint(ctx context.Context, p Part) (message.Flags, error) {

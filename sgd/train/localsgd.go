@@ -218,7 +218,7 @@ func (l *localWorker) descend() error {
 
 // agree exchanges pseudo-gradients and takes up what comes of them.
 func (l *localWorker) agree(ctx context.Context) (flags uint16, err error) {
-	ask, err := l.asked(l.told, l.step)
+	ask, err := l.Asks(l.told, l.step)
 	if err != nil {
 		return 0, err
 	}

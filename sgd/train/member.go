@@ -24,7 +24,7 @@ type member struct {
 	self *Rank
 	h    comm.Elastic
 	plan []move
-	held [2]held // before the present step, and before the one before
+	held [2]checkpoint.Held // before the present step, and before the one before
 
 	now  *Rank // in the present epoch, or the last
 	part Part
@@ -193,7 +193,7 @@ func (m *member) member(ctx context.Context, start *checkpoint.State) error {
 				return err
 			}
 		}
-		if err := onRoll.Send(ctx, m.self, m.job.Observer(), rollWord{code: rollLeaves, epoch: of.Epoch, step: m.now.step, left: m.held[0].left}, 0); err != nil || !stays {
+		if err := onRoll.Send(ctx, m.self, m.job.Observer(), rollWord{code: rollLeaves, epoch: of.Epoch, step: m.now.step, left: m.held[0].Left}, 0); err != nil || !stays {
 			return err
 		}
 	}
@@ -217,7 +217,7 @@ func (m *member) serve(ctx context.Context, of Membership, start *checkpoint.Sta
 	}
 	m.now.h = v
 	b, ok := m.part.(besides)
-	m.now.times.Begin(v, ok && b.beside())
+	m.now.times.Begin(v, ok && b.Beside())
 	if err = m.heals(epoch, of); err == nil {
 		err = m.part.Run(epoch)
 	}
@@ -243,11 +243,11 @@ func (m *member) serve(ctx context.Context, of Membership, start *checkpoint.Sta
 			return false, err
 		}
 	case void && m.works():
-		m.now.stats.voided += uint64(max(1, m.now.step-m.held[0].step))
+		m.now.stats.voided += uint64(max(1, m.now.step-m.held[0].Step))
 	}
-	at.step, at.before = m.held[0].step, m.held[0].step
-	if m.held[1].st != nil {
-		at.before = m.held[1].step
+	at.step, at.before = m.held[0].Step, m.held[0].Step
+	if m.held[1].State != nil {
+		at.before = m.held[1].Step
 	}
 	return false, onRoll.Send(ctx, m.self, m.job.Observer(), at, 0)
 }
@@ -284,10 +284,10 @@ func (m *member) join(of Membership, start, healed *checkpoint.State) error {
 	}
 	r.counts(m, at, healed != nil)
 	if k.Own && k.Anew && k.Of != nil {
-		r.stats.lost += m.heldAt(at).left
+		r.stats.lost += m.heldAt(at).Left
 	}
 	if healed != nil {
-		m.held = [2]held{}
+		m.held = [2]checkpoint.Held{}
 	}
 	m.now, m.part = r, p
 	return m.hold(r, p)
@@ -305,7 +305,7 @@ func (m *member) take(v *Job, of Membership, at int, k checkpoint.Keeper) (*Rank
 		return r, p, err
 	}
 	if k.Own && m.works() { // what servers have is named by shard
-		k.Of = k.Of.Renamed(m.heldAt(of.Step).rank, r.rank)
+		k.Of = k.Of.Renamed(m.heldAt(of.Step).Rank, r.rank)
 	}
 	r.step = at
 	if m.keeps() {
@@ -327,7 +327,7 @@ func (r *Rank) counts(m *member, at int, came bool) {
 		r.stats.missed += uint64(at - was.step)
 	case was != nil && m.works():
 		r.stats.voided = was.stats.voided
-		if held := m.held[0].step; held > at { // whole steps, too
+		if held := m.held[0].Step; held > at { // whole steps, too
 			r.stats.voided += uint64(held - at)
 		}
 	}
@@ -337,7 +337,7 @@ func (r *Rank) counts(m *member, at int, came bool) {
 // scratch.
 func (m *member) before(of Membership) (*checkpoint.State, error) {
 	if h := m.heldAt(of.Step); h != nil {
-		return h.st, nil
+		return h.State, nil
 	}
 	if of.Step == 0 {
 		return nil, nil
@@ -345,9 +345,9 @@ func (m *member) before(of Membership) (*checkpoint.State, error) {
 	return nil, fmt.Errorf("worker %d cannot go on before step %d: mode %s claims to be Elastic and has not called Rank.Boundary there", m.rank, of.Step, Modes.Spec(m.job.Mode))
 }
 
-func (m *member) heldAt(step int) *held {
+func (m *member) heldAt(step int) *checkpoint.Held {
 	for i := range m.held {
-		if h := &m.held[i]; h.st != nil && h.step == step {
+		if h := &m.held[i]; h.State != nil && h.Step == step {
 			return h
 		}
 	}
@@ -356,7 +356,7 @@ func (m *member) heldAt(step int) *held {
 
 // hold keeps what the rank's part is at a step, and what it was before.
 func (m *member) hold(r *Rank, p Part) error {
-	if m.held[0].st != nil && m.held[0].step < r.step {
+	if m.held[0].State != nil && m.held[0].Step < r.step {
 		m.held[0], m.held[1] = m.held[1], m.held[0]
 	}
 	k := &checkpoint.Keeper{Of: checkpoint.New(), Own: true}
@@ -367,8 +367,8 @@ func (m *member) hold(r *Rank, p Part) error {
 	if k.Err() != nil {
 		return k.Err()
 	}
-	m.held[0].hold(r.step, r.rank, k.Of)
-	m.held[0].left = k.Left
+	m.held[0].Hold(r.step, r.rank, k.Of)
+	m.held[0].Left = k.Left
 	return nil
 }
 

@@ -106,7 +106,7 @@ func (j *Job) as(m Membership) (*Job, error) {
 			v.joined.rate = float64(v.Workers) / float64(j.Workers)
 		}
 		v.cores = j.cores.again(&v)
-		delete(j.cores.kept, epoch(m.Epoch-2)) // nobody is there any more
+		delete(j.cores.shelf.kept, epoch(m.Epoch-2)) // nobody is there any more
 		return &v, nil
 	})
 }

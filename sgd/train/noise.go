@@ -1,9 +1,6 @@
 package train
 
 import (
-	"errors"
-	"fmt"
-
 	"github.com/gradlab/gradlab/compress"
 	"github.com/gradlab/gradlab/internal/f32"
 	"github.com/gradlab/gradlab/sgd"
@@ -56,22 +53,4 @@ func (st *store) notedMean(grad []float32, version int) {
 	n, b := float64(st.pushes), float64(st.job.batchAt(version))
 	st.noise.Add(compute.Lengths{Square: st.small.Square / n, Inverse: 1 / b}, compute.Lengths{Square: compute.SquareOver(grad, st.trainable), Inverse: 1 / (n * b)})
 	st.small, st.pushes = compute.Lengths{}, 0
-}
-
-// checkNoise refuses to measure where there are no two batch sizes to compare.
-func (j *Job) checkNoise() error {
-	if !j.NoiseScale || j.Weightless {
-		return nil
-	}
-	t, mode := j.traits(), Modes.Spec(j.Mode)
-	served := t.Servers > 0 && j.synchronous() && t.PerPush == 0 && t.Tree == 0 && !t.Beside && !t.Coordinator
-	switch {
-	case !t.Sums && !served:
-		return fmt.Errorf("noise_scale: mode %s with this policy makes no mean of all workers' gradients, with which one worker's could be compared; use mode=reduce, or mode=server policy=bsp", mode)
-	case t.Sums && j.Workers*max(1, j.Accumulate) == 1, !t.Sums && j.Workers == 1:
-		return errors.New("noise_scale compares gradients of two batch sizes, and there is one; use several workers, or in mode reduce accumulate=2")
-	case !wire.IsCast(j.Codec):
-		return fmt.Errorf("noise_scale: the mean that there is is of what codec %s leaves of gradients; use raw, fp16, bf16 or another cast", compress.Spec(j.Codec))
-	}
-	return nil
 }

@@ -31,11 +31,6 @@ func (limit partitioned) Place(tensors []ps.Tensor, _ int) [][]ps.Piece {
 	return [][]ps.Piece{out}
 }
 
-// exchanged is the whole vector in the pieces that ranks without servers exchange.
-func (j *Job) exchanged() *wire.Shard {
-	return wire.Shards(j.Model.Layout(), j.Cuts())[0]
-}
-
 // Cuts are the pieces of tensors that the job's codecs are given, by server; in
 // modes without, one list.
 func (j *Job) Cuts() [][]wire.Cut {

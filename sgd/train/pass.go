@@ -30,6 +30,13 @@ type Pass struct {
 	// Void is the channel of which a message breaks the pass off, which Compute then
 	// says by comm.ErrBroken; the message is still there to be received. 0: none does.
 	Void comm.Tag
+	// Need is called before parameters of a span are read, Ready once its gradient is there;
+	// nil: all are there, and together. See sgd.Pass.
+	Need, Ready func(span int) error
+	// Meet is called by the rank's program where the pass stops until others have come to the
+	// same place: it makes of v what all are to go on with. In the step the pass stops at times,
+	// counted from 0. Such passes are made by Compute alone. nil: the pass needs nobody.
+	Meet func(ctx context.Context, at int, v []float64) error
 	// Spoilt is called when the gradient had NaN or Inf, which then are zero and counted
 	// nowhere. nil: what becomes of them is for Job.NonFinite to say.
 	Spoilt func()
@@ -44,6 +51,9 @@ func (r *Rank) Compute(ctx context.Context, p Pass) error {
 		r.gradwork = comm.Work{Cost: make([]time.Duration, 1), Run: func(func(int) error) error { return r.makePass() }}
 	}
 	r.pass, r.passCtx = p, ctx
+	if p.Meet != nil {
+		return r.meet(ctx)
+	}
 	work := r.gradwork
 	if p.Void != 0 {
 		pass, cancel := context.WithCancel(ctx)
@@ -66,6 +76,13 @@ func (r *Rank) Compute(ctx context.Context, p Pass) error {
 	return err
 }
 
+// MakePass makes a gradient on this goroutine, as Compute does, for a part that prices passes
+// together with other work. Nothing is made without weights.
+func (r *Rank) MakePass(ctx context.Context, p Pass) error {
+	r.pass, r.passCtx = p, ctx
+	return r.makePass()
+}
+
 // makePass is the work of a pass.
 func (r *Rank) makePass() error {
 	if r.job.Weightless {
@@ -73,11 +90,14 @@ func (r *Rank) makePass() error {
 	}
 	d := r.seat.take()
 	defer r.seat.give(d)
-	if err := r.differentiate(r.passCtx, d, r.pass.On, nil, nil); err != nil || r.pass.Then == nil {
+	if err := r.differentiate(r.passCtx, d, r.pass.On, r.pass.Need, r.pass.Ready); err != nil || r.pass.Then == nil {
 		return err
 	}
 	return r.pass.Then()
 }
+
+// Away runs f, which may wait for another rank, without the core of the pass that calls it.
+func (r *Rank) Away(f func() error) error { return r.job.cores.gate.Away(f) }
 
 // differentiate makes the gradient of the rank's step on a desk; see Desk.Gradient.
 func (r *Rank) differentiate(ctx context.Context, d *compute.Desk, on func() (params, grad []float32, err error), need, ready func(int) error) error {

@@ -2,7 +2,6 @@ package train
 
 import (
 	"context"
-	"errors"
 	"sync/atomic"
 	"time"
 
@@ -121,7 +120,7 @@ func (r *first) round(ctx context.Context, tl timeline, coding time.Duration) (f
 		}
 	}
 	f, stood := r, r.stood
-	if err := r.make(ctx, coding); err != nil {
+	if err := r.overlap(ctx, coding); err != nil {
 		return 0, err
 	}
 	r.times.Uncomputed(f.stood - stood)
@@ -131,7 +130,7 @@ func (r *first) round(ctx context.Context, tl timeline, coding time.Duration) (f
 }
 
 // needs is what the forward pass calls before it reads the parameters of a span.
-func (r *first) needs(ctx context.Context) (need func(span int) error, err error) {
+func (r *first) needs(ctx context.Context) (need func(span int) error) {
 	k := len(r.buckets) // the last one that was needed
 	need = func(span int) error {
 		for k > 0 && (k == len(r.buckets) || !r.holds(k, span)) {
@@ -140,9 +139,9 @@ func (r *first) needs(ctx context.Context) (need func(span int) error, err error
 		if r.left <= k {
 			return nil
 		}
-		return r.job.cores.gate.Away(func() error { return r.need(ctx, k) })
+		return r.Away(func() error { return r.need(ctx, k) })
 	}
-	return need, need(0)
+	return need
 }
 
 // holds says whether buckets from k on, those of earlier layers, hold all of a
@@ -187,19 +186,3 @@ func (r *first) need(ctx context.Context, k int) error {
 
 // settle finishes the update of the last step.
 func (r *first) settle(ctx context.Context) error { return r.need(ctx, 0) }
-
-// checkPriority refuses what makes no sense.
-func (j *Job) checkPriority() error {
-	switch {
-	case !j.Priority:
-		return nil
-	case !j.Overlap:
-		return errors.New("priority: buckets wait for each other only with overlap=true")
-	case j.Cycle > 0:
-		return errors.New("priority: with cycle tensors are exchanged in the order in which they were made; set one of the two")
-	}
-	if j.Heeds("priority") {
-		return nil
-	}
-	return errors.New("priority: in modes reduce and gather only; parameters from servers come first layers first anyway")
-}

@@ -33,6 +33,7 @@ type Rank struct {
 	pass     Pass            // under way
 	passCtx  context.Context // of it
 	gradwork comm.Work
+	meeting  *meeting // of a pass that meets others; nil: none has
 
 	lead  progressMeter // of the rank that leads; see Report
 	ahead ahead
@@ -92,7 +93,7 @@ type Part interface {
 
 // besides is implemented by parts whose exchanges are activities beside the one that
 // computes.
-type besides interface{ beside() bool }
+type besides interface{ Beside() bool }
 
 // run is the program of a rank: the observer's word to begin, the state to begin
 // from, the rank's part, its report.
@@ -103,7 +104,7 @@ func (r *Rank) run(ctx context.Context, h comm.Host, p Part) error {
 		return err
 	}
 	b, ok := p.(besides)
-	r.times.Begin(h, ok && b.beside())
+	r.times.Begin(h, ok && b.Beside())
 	if start != nil {
 		k := checkpoint.Loading(start)
 		if p.Keep(k); k.Err() != nil {

@@ -96,7 +96,7 @@ type reducer struct {
 	prog    progressMeter
 	mean    compute.Lengths // of the mean gradient of the update that is being made
 	batch   int             // samples of each worker in it
-	joint   *joint          // makes the passes; nil: they need no other rank
+	pass    Pass            // of a round whose exchange comes behind it
 	net     comm.Endpoint   // h, for collectives
 	work    comm.Work       // of a round
 	ask     uint16          // what this rank asks of all in the present round
@@ -105,7 +105,7 @@ type reducer struct {
 func newReducer(of *Rank, gather bool) (*reducer, error) {
 	j, rank := of.job, of.rank
 	l := j.Model.Layout()
-	r := &reducer{Rank: of, shard: j.exchanged(), all: gather, counts: map[[2]int][2]int{}}
+	r := &reducer{Rank: of, shard: exchanged(j), all: gather, counts: map[[2]int][2]int{}}
 	r.group.Me, r.group.Node = rank, j.Node
 	for i := 0; i < j.Workers; i++ {
 		r.group.Ranks = append(r.group.Ranks, i)
@@ -116,7 +116,7 @@ func newReducer(of *Rank, gather bool) (*reducer, error) {
 	}
 	r.gathered = make([]bool, len(r.shard.Pieces))
 	plain := !gather && wire.SumsPlain(j.Codec)
-	r.course, r.joint = r.chosen(), newJoint(r)
+	r.course = r.chosen()
 	r.cut()
 	if j.Weightless {
 		if r.content, err = newSizes(r); err != nil {
@@ -126,7 +126,7 @@ func newReducer(of *Rank, gather bool) (*reducer, error) {
 		return r, nil
 	}
 	r.grad = make([]float32, l.Size())
-	if r.common, err = j.cores.common(); err != nil {
+	if r.common, err = Lasting(j, commonKey{}, newCommon); err != nil {
 		return nil, err
 	}
 	if j.Priority && r.common.opt.Local == nil {
@@ -167,7 +167,7 @@ func newReducer(of *Rank, gather bool) (*reducer, error) {
 	return r, nil
 }
 
-func (r *reducer) beside() bool { return r.job.Overlap }
+func (r *reducer) Beside() bool { return r.job.Overlap }
 
 // Run implements Part.
 func (r *reducer) Run(ctx context.Context) error {
@@ -219,11 +219,11 @@ func (r *reducer) made(ctx context.Context, flags message.Flags) error {
 
 // plan makes the work of a round.
 func (r *reducer) plan(ctx context.Context) {
-	r.work = comm.Work{Cost: make([]time.Duration, len(r.buckets))}
-	if !r.job.Overlap {
-		r.work.Run = func(func(int) error) error { return r.pass(ctx) }
-		return
+	r.pass = Pass{On: r.on, Then: func() error { return r.content.begin(0) }}
+	if joint := newNorms(r.Rank); joint != nil {
+		r.pass.Meet = joint.sum
 	}
+	r.work = comm.Work{Cost: make([]time.Duration, len(r.buckets))}
 	r.work.Run = func(at func(int) error) error { return r.overlapped(ctx, at) }
 	r.work.Then = func(mark int) error { return r.course.made(ctx, mark) }
 }
@@ -231,14 +231,14 @@ func (r *reducer) plan(ctx context.Context) {
 // round makes one step: gradient, exchange, update.
 func (r *reducer) round(ctx context.Context) (flags uint16, err error) {
 	tl := r.job.timeline(r.rank, r.step)
-	if r.ask, err = r.asked(r.step, r.step+1); err != nil {
+	if r.ask, err = r.Asks(r.step, r.step+1); err != nil {
 		return 0, err
 	}
 	return r.course.round(ctx, tl, r.tariff.Encode(0, len(r.shard.Pieces)))
 }
 
-// make makes the gradient, on which encoding takes so long.
-func (r *reducer) make(ctx context.Context, coding time.Duration) error {
+// overlap makes the gradient while exchanges go on, on which encoding takes so long.
+func (r *reducer) overlap(ctx context.Context, coding time.Duration) error {
 	began := r.times.Read()
 	if err := r.h.Do(ctx, r.work); err != nil {
 		return err
@@ -249,59 +249,36 @@ func (r *reducer) make(ctx context.Context, coding time.Duration) error {
 	return nil
 }
 
-// asked says what the first rank asks of all behind the steps that are being made,
-// from, …, to: to stop, or to tell their states.
-func (r *reducer) asked(from, to int) (flags uint16, err error) {
-	if r.rank > 0 {
-		return 0, nil
-	}
-	stop, err := r.job.stopsHere(r.h, from)
-	if stop || crossed(r.job.CheckpointEvery, from, to) && r.job.stopsAtMark(r.h, from) {
-		return FlagStop, nil
-	}
-	if r.job.keepsHere(r.h, to < r.job.Updates && to+to-from >= r.job.Updates) {
-		flags = flagKeep
-	}
-	return flags, err
-}
-
-// pass makes the gradient and begins its exchange.
-func (r *reducer) pass(ctx context.Context) error {
-	if r.job.Weightless {
-		return nil
-	}
-	d := r.seat.take()
-	defer r.seat.give(d)
-	if err := r.differentiate(ctx, d, r.on, nil, nil); err != nil {
-		return err
-	}
-	return r.content.begin(0)
-}
-
 // overlapped lets every bucket leave as soon as the backward pass has made it:
 // tokens to the own rank wake the exchange activity.
 func (r *reducer) overlapped(ctx context.Context, at func(int) error) error {
 	if r.job.Weightless {
 		return all(len(r.buckets), at)
 	}
-	d := r.seat.take()
-	defer r.seat.give(d)
-	need, err := r.course.needs(ctx)
-	if err != nil {
-		return err
-	}
+	need := r.course.needs(ctx)
 	back, mark := compute.NewDescent(len(r.job.Model.Layout().Spans)), 0
-	return r.differentiate(ctx, d, r.on, need, func(span int) error {
-		back.Pass(span)
-		for ; mark < len(r.buckets) && r.shard.Pieces[r.buckets[mark].lo].Span >= back.Left; mark++ {
-			if err := r.content.begin(mark); err != nil {
-				return err
+	return r.MakePass(ctx, Pass{
+		On: func() (params, grad []float32, err error) {
+			if need != nil {
+				if err := need(0); err != nil {
+					return nil, nil, err
+				}
 			}
-			if err := at(mark); err != nil {
-				return err
+			return r.on()
+		},
+		Need: need,
+		Ready: func(span int) error {
+			back.Pass(span)
+			for ; mark < len(r.buckets) && r.shard.Pieces[r.buckets[mark].lo].Span >= back.Left; mark++ {
+				if err := r.content.begin(mark); err != nil {
+					return err
+				}
+				if err := at(mark); err != nil {
+					return err
+				}
 			}
-		}
-		return nil
+			return nil
+		},
 	})
 }
 
@@ -345,4 +322,9 @@ func (r *reducer) update() {
 func (r *reducer) present() sgd.Step {
 	p := r.job.progress(r.step, r.step*r.job.Workers)
 	return sgd.Step{N: r.step, Epoch: p.Epoch, LR: r.sched(p), Seed: r.job.Seed}
+}
+
+// exchanged is the whole vector in the pieces that ranks without servers exchange.
+func exchanged(j *Job) *wire.Shard {
+	return wire.Shards(j.Model.Layout(), j.Cuts())[0]
 }

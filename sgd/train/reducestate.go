@@ -42,9 +42,6 @@ func (r *reducer) progress(ctx context.Context, due bool) error {
 	return r.tellJSON(ctx, onProgress, m)
 }
 
-// crossed says whether a multiple of every lies in (from, to]; 0: there are none.
-func crossed(every, from, to int) bool { return every > 0 && to/every > from/every }
-
 // bytes is what this rank has sent and received.
 func (r *reducer) bytes() (up, down uint64) {
 	c := r.h.Traffic().Count()
@@ -67,16 +64,6 @@ func (r *reducer) snapshot(ctx context.Context, last bool) error {
 func (r *reducer) Final(rep *record.RankReport) {
 	made := uint64(r.step) - r.stats.missed
 	rep.Sent, rep.Version, rep.Stopped, rep.Ledger.Applied = made, r.step, r.stopped, made
-}
-
-// passing tells the state of a rank that goes on at once: all are at the same step.
-func (r *Rank) passing(ctx context.Context, p Part) error {
-	st, err := r.state(p)
-	if err != nil {
-		return err
-	}
-	leave(st, r.h, r.rank, r.h.Now())
-	return r.sendState(ctx, st)
 }
 
 // Keep keeps what this rank must keep over a restart; what is the same on all ranks

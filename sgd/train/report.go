@@ -42,6 +42,9 @@ type mark struct {
 // reportEvery is the number of updates between progress reports.
 func (j *Job) reportEvery() int { return max(1, j.Updates/400) }
 
+// crossed says whether a multiple of every lies in (from, to]; 0: there are none.
+func crossed(every, from, to int) bool { return every > 0 && to/every > from/every }
+
 // progressMeter averages what pushes say until the next report.
 type progressMeter struct {
 	loss   []float64 // sums by worker, so that the mean does not depend on who came first

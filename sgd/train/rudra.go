@@ -162,7 +162,7 @@ type learner struct {
 	asking  int      // wishes decided on and not yet sent; guarded by mu
 }
 
-func (l *learner) beside() bool { return true }
+func (l *learner) Beside() bool { return true }
 
 // Run implements Part.
 func (l *learner) Run(ctx context.Context) (err error) {

@@ -74,14 +74,6 @@ func (j *Job) shards() []*wire.Shard {
 	return sh
 }
 
-// bucket is about how many bytes of gradient travel together with overlap.
-func (j *Job) bucket() int {
-	if j.Bucket > 0 {
-		return j.Bucket
-	}
-	return 1 << 20
-}
-
 // Part implements Mode.
 func (Server) Part(r *Rank) (Part, error) {
 	if sh := r.job.shards(); r.rank < r.job.Workers {

@@ -7,6 +7,7 @@ import (
 
 	"github.com/gradlab/gradlab/comm"
 	"github.com/gradlab/gradlab/sgd/train/checkpoint"
+	"github.com/gradlab/gradlab/sgd/train/message"
 )
 
 // StopRule says where a run may be stopped so that it goes on, resumed, as one
@@ -123,6 +124,22 @@ func (j *Job) keepsHere(h comm.Host, last bool) bool {
 		return false
 	}
 	return last && j.KeepLast && j.inStep() || j.Due != nil && j.Due()
+}
+
+// Asks says what the first rank asks of all behind the steps that are being made,
+// from, …, to: to stop, or to tell their states.
+func (r *Rank) Asks(from, to int) (flags message.Flags, err error) {
+	if r.rank > 0 {
+		return 0, nil
+	}
+	stop, err := r.job.stopsHere(r.h, from)
+	if stop || crossed(r.job.CheckpointEvery, from, to) && r.job.stopsAtMark(r.h, from) {
+		return FlagStop, nil
+	}
+	if r.job.keepsHere(r.h, to < r.job.Updates && to+to-from >= r.job.Updates) {
+		flags = flagKeep
+	}
+	return flags, err
 }
 
 // isLast says whether a wish that is uttered after so many updates is the last that

@@ -2,9 +2,7 @@ package train
 
 import (
 	"context"
-	"errors"
 	"fmt"
-	"strings"
 
 	"github.com/gradlab/gradlab/comm/collective"
 	"github.com/gradlab/gradlab/compress"
@@ -12,31 +10,13 @@ import (
 	"github.com/gradlab/gradlab/sgd/train/wire"
 )
 
-// checkWeightless refuses what needs weights.
-func (j *Job) checkWeightless() error {
-	switch {
-	case !j.Weightless:
-		return nil
-	case j.Sizes == nil && j.CheckpointEvery > 0:
-		return errors.New("checkpoint_every: a run without weights has no state to keep; set it to 0")
-	case j.Sizes == nil && j.EvalEvery > 0:
-		return errors.New("eval_every: a run without weights learns nothing; set it to 0")
-	case j.traits().Weightless:
-		return nil
-	}
-	var names []string
-	for _, name := range Modes.Names() {
-		if m, err := Modes.Parse(name); err == nil && m.Traits(j).Weightless {
-			names = append(names, name)
-		}
-	}
-	return fmt.Errorf("mode %s computes with its parameters; without weights there are modes %s", Modes.Spec(j.Mode), strings.Join(names, ", "))
-}
+// needsKey is where ranks of a process share what their exchanges ask for.
+type needsKey struct{}
 
-// asks lists, by piece, what the exchanges of a shard ask for in a step.
-func (j *Job) asks() (out []wire.Need, err error) {
+// needs lists, by piece, what the exchanges of a shard ask for in a step.
+func needs(j *Job) (out []wire.Need, err error) {
 	gather := j.traits().Gathers
-	for _, pc := range j.exchanged().Pieces {
+	for _, pc := range exchanged(j).Pieces {
 		b := pc.Block
 		b.World, b.Peer, b.Seed = j.Workers, -1, j.Seed
 		f := pc.Family(j.Codec)
@@ -58,7 +38,7 @@ type sizes struct {
 }
 
 func newSizes(r *reducer) (*sizes, error) {
-	all, err := r.job.cores.asks()
+	all, err := Shared(r.job, needsKey{}, func() ([]wire.Need, error) { return needs(r.job) })
 	s := &sizes{r, all, make([]wire.Cursor, len(all))}
 	for i, a := range all {
 		r.gathered[i] = a.Gathered

@@ -116,3 +116,13 @@ func (c Channel[W]) Wake(ctx context.Context, r Speaker, w W, flags Flags) error
 func (c Channel[W]) Wait(ctx context.Context, r Speaker) (W, Flags, error) {
 	return c.Hear(ctx, r, r.ID())
 }
+
+// Name is the name of the channel that a tag belongs to, with the index of the shard, bucket
+// or activity; of a tag that Say has not given, "".
+func Name(t comm.Tag) (name string, index int) {
+	n := t & (1<<30 - 1)
+	if i := int(n >> indexBits); i < len(channels) {
+		return channels[i], int(n & (1<<indexBits - 1))
+	}
+	return "", 0
+}

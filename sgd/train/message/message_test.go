@@ -84,6 +84,21 @@ func TestChannelsAreCopied(t *testing.T) {
 	}
 }
 
+// A tag tells its channel and index, private or not, and one that is nobody's tells nothing.
+func TestNamesOfTags(t *testing.T) {
+	t.Parallel()
+	for tag, want := range map[comm.Tag]string{
+		onCount.Tag(): "test: count", onCount.Of(7).Tag(): "test: count", onCount.Private().Tag(): "test: count", 1<<30 - 1: "", 0: "",
+	} {
+		if name, _ := message.Name(tag); name != want {
+			t.Errorf("tag %d is of channel %q, want %q", tag, name, want)
+		}
+	}
+	if _, i := message.Name(onCount.Of(7).Private().Tag()); i != 7 {
+		t.Errorf("index %d, want 7", i)
+	}
+}
+
 func TestNamesOfChannelsDiffer(t *testing.T) {
 	t.Parallel()
 	defer func() {

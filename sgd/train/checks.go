@@ -1,0 +1,130 @@
+package train
+
+import (
+	"errors"
+	"fmt"
+	"strings"
+	"time"
+
+	"github.com/gradlab/gradlab/compress"
+	"github.com/gradlab/gradlab/sgd/train/wire"
+	"github.com/gradlab/gradlab/staleness"
+)
+
+// checkFusion refuses what makes no sense.
+func (j *Job) checkFusion() error {
+	switch {
+	case j.Cycle == 0:
+		return nil
+	case j.Cycle < time.Microsecond:
+		return fmt.Errorf("cycle is %v, want 0 or at least 1µs", j.Cycle)
+	case !j.Overlap:
+		return errors.New("cycle: tensors become ready one by one only with overlap=true")
+	}
+	if j.Heeds("cycle") {
+		return nil
+	}
+	return errors.New("cycle: tensors are fused in modes reduce and gather only; set it to 0")
+}
+
+// checkPriority refuses what makes no sense.
+func (j *Job) checkPriority() error {
+	switch {
+	case !j.Priority:
+		return nil
+	case !j.Overlap:
+		return errors.New("priority: buckets wait for each other only with overlap=true")
+	case j.Cycle > 0:
+		return errors.New("priority: with cycle tensors are exchanged in the order in which they were made; set one of the two")
+	}
+	if j.Heeds("priority") {
+		return nil
+	}
+	return errors.New("priority: in modes reduce and gather only; parameters from servers come first layers first anyway")
+}
+
+// checkNoise refuses to measure where there are no two batch sizes to compare.
+func (j *Job) checkNoise() error {
+	if !j.NoiseScale || j.Weightless {
+		return nil
+	}
+	t, mode := j.traits(), Modes.Spec(j.Mode)
+	served := t.Servers > 0 && j.synchronous() && t.PerPush == 0 && t.Tree == 0 && !t.Beside && !t.Coordinator
+	switch {
+	case !t.Sums && !served:
+		return fmt.Errorf("noise_scale: mode %s with this policy makes no mean of all workers' gradients, with which one worker's could be compared; use mode=reduce, or mode=server policy=bsp", mode)
+	case t.Sums && j.Workers*max(1, j.Accumulate) == 1, !t.Sums && j.Workers == 1:
+		return errors.New("noise_scale compares gradients of two batch sizes, and there is one; use several workers, or in mode reduce accumulate=2")
+	case !wire.IsCast(j.Codec):
+		return fmt.Errorf("noise_scale: the mean that there is is of what codec %s leaves of gradients; use raw, fp16, bf16 or another cast", compress.Spec(j.Codec))
+	}
+	return nil
+}
+
+// checkNorms refuses groups of workers whose batch norms could not be joint.
+func (j *Job) checkNorms() error {
+	n := j.normWorkers()
+	if n == 1 {
+		return nil
+	}
+	switch {
+	case n > j.Workers || j.Workers%n != 0:
+		return fmt.Errorf("bn_group=%d: %d workers cannot be cut into groups of as many; want a divisor of workers, or 0 for all", j.NormGroup, j.Workers)
+	case !j.traits().Sums:
+		return fmt.Errorf("bn_group: batch norms meet in the middle of passes, and in mode %s passes of a step do not go together; use mode=reduce, or bn_group=1", Modes.Spec(j.Mode))
+	case j.Overlap:
+		return errors.New("bn_group: with overlap=true gradients leave in the middle of a pass that waits for the statistics of others; use overlap=false, or bn_group=1")
+	case len(sumsOf(j.Model)) == 0:
+		return errors.New("bn_group: the model has no batch norm whose statistics workers could share: none at all, or ghost batches, which are each worker's own; use bn_group=1")
+	}
+	return nil
+}
+
+// checkWeightless refuses what needs weights.
+func (j *Job) checkWeightless() error {
+	switch {
+	case !j.Weightless:
+		return nil
+	case j.Sizes == nil && j.CheckpointEvery > 0:
+		return errors.New("checkpoint_every: a run without weights has no state to keep; set it to 0")
+	case j.Sizes == nil && j.EvalEvery > 0:
+		return errors.New("eval_every: a run without weights learns nothing; set it to 0")
+	case j.traits().Weightless:
+		return nil
+	}
+	var names []string
+	for _, name := range Modes.Names() {
+		if m, err := Modes.Parse(name); err == nil && m.Traits(j).Weightless {
+			names = append(names, name)
+		}
+	}
+	return fmt.Errorf("mode %s computes with its parameters; without weights there are modes %s", Modes.Spec(j.Mode), strings.Join(names, ", "))
+}
+
+// normWorkers is how many workers share the statistics of batch norms, at least 1.
+func (j *Job) normWorkers() int { return max(1, j.NormGroup) }
+
+// checkServerless refuses what only servers give a meaning, in modes that have
+// none: runs that differ in nothing else would be the same run under two names.
+func (j *Job) checkServerless() error {
+	if j.Served() {
+		return nil
+	}
+	mode := Modes.Spec(j.Mode)
+	if j.Policy != nil && !j.synchronous() {
+		return fmt.Errorf("policy %s says when servers apply a gradient and answer, and mode %s has no servers; set policy=bsp, or use mode server, rudra, downpour or easgd", staleness.Policies.Spec(j.Policy), mode)
+	}
+	if !j.corrector().None {
+		return fmt.Errorf("corrector %s is what servers do to late gradients, and mode %s has no servers; set corrector=none, or use mode server, rudra or downpour", staleness.Correctors.Spec(j.Corrector), mode)
+	}
+	if j.DownCodec != nil && !compress.Plain(j.DownCodec) {
+		return fmt.Errorf("down_codec %s encodes parameters on their way from servers, and mode %s has no servers; set down_codec=raw (codec is for what workers send), or use mode server, rudra, downpour, easgd or sandblaster", compress.Families.Spec(j.DownCodec), mode)
+	}
+	if j.Gap {
+		return fmt.Errorf("observe=gap lets servers measure how far the parameters have moved, and mode %s has no servers; take gap out of observe, or use mode server or downpour", mode)
+	}
+	if j.LogOrder {
+		return fmt.Errorf("observe=order_log keeps the order in which words reach servers, and mode %s has no servers; take order_log out of observe, or use mode server or downpour", mode)
+	}
+	return nil
+}
