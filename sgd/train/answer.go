@@ -53,7 +53,7 @@ func (s *server) answer(ctx context.Context, r ps.Reply, on message.Channel[answ
 	if s.core.Done() {
 		flags |= FlagDone
 	} else if s.keeping && together {
-		flags |= flagKeep
+		flags |= FlagKeep
 	}
 	switch bare := on.As(comm.Control); {
 	case r.Kind == ps.Rejected:

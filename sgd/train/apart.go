@@ -8,6 +8,7 @@ import (
 
 	"github.com/gradlab/gradlab/comm/collective"
 	"github.com/gradlab/gradlab/compress"
+	"github.com/gradlab/gradlab/sgd/train/message"
 	"github.com/gradlab/gradlab/sgd/train/wire"
 )
 
@@ -100,7 +101,7 @@ func (p *Peer) pass(ctx context.Context, of *gossiper) error {
 			return told
 		}
 	case err == nil && p.rank == 0 && m.held[1].State != nil:
-		return onBehind.Send(ctx, p.Rank, p.job.Observer(), stepsWord{m.held[1].Step}, 0)
+		return onBehind.Send(ctx, p.Rank, p.job.Observer(), message.Count{N: m.held[1].Step}, 0)
 	}
 	return err
 }
@@ -110,7 +111,7 @@ func (p *Peer) rests(ctx context.Context) error {
 	if p.member == nil {
 		return nil
 	}
-	return onRests.Send(ctx, p.Rank, p.job.Observer(), stepsWord{p.step}, 0)
+	return onRests.Send(ctx, p.Rank, p.job.Observer(), message.Count{N: p.step}, 0)
 }
 
 // Since is the step before which the present workers began with each other: 0, or when

@@ -36,11 +36,11 @@ func newCommon(j *Job) (*common, error) {
 			rule = sgd.Plain{}
 		}
 	}
-	opt, err := compute.NewStepper(rule, j.Model.Layout(), j.cores.gate.Threads())
+	opt, err := j.NewStepper(rule)
 	if err != nil {
 		return nil, fmt.Errorf("optimizer: %w", err)
 	}
-	initial := j.initial()
+	initial := j.Initial()
 	opt.Avg = j.newAverage(initial)
 	c := &common{opt: opt, params: wire.NewVector(len(initial))}
 	copy(c.params.F(), initial)

@@ -99,13 +99,13 @@ func (c *conductor) take(ctx context.Context, hd comm.Header) error {
 	case onTick.Tag():
 		return c.tick(ctx, &hd, onTick.Read(hd))
 	case onBegun.Tag():
-		c.begun[from] = onBegun.Read(hd).n
+		c.begun[from] = onBegun.Read(hd).N
 	case onQuiet.Tag():
 		c.quiet[from] = true
 	case onRests.Tag():
-		c.rests[from] = onRests.Read(hd).n
+		c.rests[from] = onRests.Read(hd).N
 	case onBehind.Tag():
-		return c.o.passes(ctx, onBehind.Read(hd).n+1)
+		return c.o.passes(ctx, onBehind.Read(hd).N+1)
 	}
 	return c.advance(ctx)
 }
@@ -194,7 +194,7 @@ func (c *conductor) hears(ctx context.Context) error {
 	}
 	for r, n := range c.hear {
 		delete(c.hear, r)
-		if err := c.say(onHeard.Send(ctx, c.Rank, r, stepsWord{n}, 0)); err != nil {
+		if err := c.say(onHeard.Send(ctx, c.Rank, r, message.Count{N: n}, 0)); err != nil {
 			return err
 		}
 	}
@@ -281,12 +281,12 @@ func (c *conductor) advance(ctx context.Context) error {
 			if c.gone[r] {
 				continue
 			}
-			limit, flags := stepsWord{most}, message.Flags(0)
+			limit, flags := message.Count{N: most}, message.Flags(0)
 			if c.free {
-				limit.n = c.begun[r]
+				limit.N = c.begun[r]
 			}
 			if c.keep {
-				flags = flagKeep
+				flags = FlagKeep
 			}
 			if err := c.say(onLimit.Send(ctx, c.Rank, r, limit, flags)); err != nil {
 				return err
@@ -316,7 +316,7 @@ func (c *conductor) advance(ctx context.Context) error {
 		if c.gone[r] {
 			continue
 		}
-		if err := c.say(onRest.Send(ctx, c.Rank, r, stepsWord{c.made}, flags)); err != nil {
+		if err := c.say(onRest.Send(ctx, c.Rank, r, message.Count{N: c.made}, flags)); err != nil {
 			return err
 		}
 	}

@@ -113,7 +113,7 @@ func (c *inOrder) exchanges(ctx context.Context, _ comm.Host) error {
 		if err != nil || flags&FlagDone != 0 {
 			return err
 		}
-		if flags, err = c.exchange(ctx, &c.buckets[made.k], c.step, flags&asks); err != nil {
+		if flags, err = c.exchange(ctx, &c.buckets[made.k], c.step, flags&AskFlags); err != nil {
 			return err
 		}
 		if err := onExchanged.Wake(ctx, c.Rank, made, flags); err != nil {

@@ -120,12 +120,12 @@ func (r *Rank) Boundary(p Part) error {
 	if err := m.hold(r, p); err != nil {
 		return err
 	}
-	return r.leaving()
+	return leavingAt(r)
 }
 
-// leaving is why the rank's part ends at the present step: a member leaves by plan, or a
+// leavingAt is why the rank's part ends at the present step: a member leaves by plan, or a
 // worker joins.
-func (r *Rank) leaving() (err error) {
+func leavingAt(r *Rank) (err error) {
 	due, _ := r.job.joined.m.due(r.member.plan, r.step)
 	for _, d := range due {
 		if err = errRests; d.worker == r.member.rank {
@@ -135,8 +135,13 @@ func (r *Rank) leaving() (err error) {
 	return err
 }
 
-// keepGone keeps what a worker of an elastic run has missed and lost.
-func (r *Rank) keepGone(k *checkpoint.Keeper) {
+// KeepCounts keeps what a worker counts beside its steps: gradients that were made zero, and of
+// an elastic run what it has missed and lost.
+func (r *Rank) KeepCounts(k *checkpoint.Keeper) {
+	k.Count(checkpoint.Key(keyZeroed, r.rank), &r.stats.zeroed)
+	if !r.job.Elastic {
+		return
+	}
 	k.Count(checkpoint.Key(keyMissed, r.rank), &r.stats.missed)
 	if k.Loads() || r.stats.lost > 0 {
 		k.Float(checkpoint.Key(keyLost, r.rank), &r.stats.lost)

@@ -11,6 +11,7 @@ import (
 	"github.com/gradlab/gradlab/comm/collective"
 	"github.com/gradlab/gradlab/compress"
 	"github.com/gradlab/gradlab/sgd"
+	"github.com/gradlab/gradlab/sgd/train/message"
 )
 
 // streaming is an endpoint with its way to stream, which collectives need not
@@ -100,7 +101,7 @@ func (r *reducer) tensors(b *bucket) (xs [][]float32) {
 
 // header of the collectives of a bucket.
 func (r *reducer) header(b *bucket, flags uint16) comm.Header {
-	return onReduce.Of(b.index).Header(r.job, stepsWord{b.step}, flags)
+	return onReduce.Of(b.index).Header(r.job, message.Count{N: b.step}, flags)
 }
 
 // sums runs all sums, or maxima, of one wire format as one all-reduce.

@@ -76,13 +76,13 @@ func (r *fused) cycle(ctx context.Context, h comm.Host, flags uint16) (uint16, e
 			return flags, err
 		}
 		next = max(h.Now(), next) + r.job.Cycle
-		ready, seen, err := collective.Least(ctx, r.net, r.reducer.group, onReady.Header(r.job, stepsWord{r.step}, flags), float64(r.ready.Load()))
+		ready, seen, err := collective.Least(ctx, r.net, r.reducer.group, onReady.Header(r.job, message.Count{N: r.step}, flags), float64(r.ready.Load()))
 		if err != nil {
 			return flags, err
 		}
 		for flags |= seen; done < int(ready); {
 			b, n := r.fuse(done, int(ready))
-			seen, err := r.exchange(ctx, b, r.step, flags&asks)
+			seen, err := r.exchange(ctx, b, r.step, flags&AskFlags)
 			if err != nil {
 				return flags, err
 			}

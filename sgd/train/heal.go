@@ -44,7 +44,7 @@ func (m *member) healing() (comm.Frame, error) {
 		}
 		return comm.Frame{Header: h, Billed: st.VectorBytes()}, nil
 	}
-	st, err := m.now.whole(m.part)
+	st, err := wholeOf(m.part)
 	if err != nil {
 		return comm.Frame{}, err
 	}
@@ -57,8 +57,8 @@ func (m *member) healing() (comm.Frame, error) {
 	return f, nil
 }
 
-// whole is what the rank's part keeps, but for codecs, and what all ranks have alike.
-func (r *Rank) whole(p Part) (*checkpoint.State, error) {
+// wholeOf is what a rank's part keeps, but for codecs, and what all ranks have alike.
+func wholeOf(p Part) (*checkpoint.State, error) {
 	k := &checkpoint.Keeper{Of: checkpoint.New(), Whole: true}
 	p.Keep(k)
 	for name := range k.Of.Bytes {
@@ -79,7 +79,7 @@ func (m *member) weighty() (*checkpoint.State, error) {
 	if err != nil {
 		return nil, err
 	}
-	return r.whole(p)
+	return wholeOf(p)
 }
 
 // heal waits for what a worker that has come begins from, by the numbers of the epoch's

@@ -8,6 +8,7 @@ import (
 
 	"github.com/gradlab/gradlab/comm"
 	"github.com/gradlab/gradlab/comm/collective"
+	"github.com/gradlab/gradlab/sgd/train/message"
 )
 
 // norms makes the sums that batch norms of a group of successive workers share. Sums of float64
@@ -39,7 +40,7 @@ func (j *norms) sum(ctx context.Context, at int, v []float64) error {
 		binary.LittleEndian.PutUint64(own.B[8*i:], math.Float64bits(x))
 	}
 	r := j.rank
-	parts, _, release, err := collective.AllGather(ctx, r.h, j.group, onNorm.Header(r.job, stepsWord{r.step}, 0), own)
+	parts, _, release, err := collective.AllGather(ctx, r.h, j.group, onNorm.Header(r.job, message.Count{N: r.step}, 0), own)
 	defer release()
 	if err != nil {
 		return fmt.Errorf("statistics of a batch norm: %w", err)

@@ -49,6 +49,11 @@ func (r *Rank) Halts(updates int) (Halt, error) {
 func (r *Rank) Report(ctx context.Context, p record.Progress) error {
 	p.Seconds, p.Loss = r.h.Now().Seconds(), record.Recordable(p.Loss)
 	r.lead.measured(&p, &record.Gauge{}, &record.Gauge{})
+	return r.Tell(ctx, p)
+}
+
+// Tell tells the observer how far the run is, as it is given.
+func (r *Rank) Tell(ctx context.Context, p record.Progress) error {
 	return r.tellJSON(ctx, onProgress, p)
 }
 

@@ -105,7 +105,12 @@ func (w inParts) overlapped(ctx context.Context, at func(int) error) error {
 		if err := w.sizeAll(); err != nil {
 			return err
 		}
-		return all(len(w.order), at)
+		for i := range w.order {
+			if err := at(i); err != nil {
+				return err
+			}
+		}
+		return nil
 	}
 	d := w.seat.take()
 	defer w.seat.give(d)

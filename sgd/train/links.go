@@ -155,8 +155,8 @@ func (w *worker) answer(l *link, f comm.Frame) error {
 // hear notes what a frame's flags say. The run is over when all shards have made
 // their updates.
 func (w *worker) hear(l *link, flags uint16) {
-	w.flags |= flags &^ (flagMore | FlagDone | flagKeep)
-	w.asked = w.asked || flags&flagKeep != 0
+	w.flags |= flags &^ (flagMore | FlagDone | FlagKeep)
+	w.asked = w.asked || flags&FlagKeep != 0
 	l.done = l.done || flags&FlagDone != 0
 	if !slices.ContainsFunc(w.links, func(l *link) bool { return !l.done }) {
 		w.flags |= FlagDone

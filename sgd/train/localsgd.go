@@ -133,7 +133,7 @@ func newLocal(of *Rank, m LocalSGD) (*localWorker, error) {
 	layout := j.Model.Layout()
 	l.x = make([]float32, layout.Size())
 	l.ranges, _ = compute.ByRole(layout)
-	if l.inner, err = compute.NewStepper(j.Optimizer, layout, j.cores.gate.Threads()); err != nil {
+	if l.inner, err = j.NewStepper(j.Optimizer); err != nil {
 		return nil, fmt.Errorf("optimizer: %w", err)
 	}
 	return l, nil
@@ -163,7 +163,7 @@ func (l *localWorker) Run(ctx context.Context) error {
 		if err := l.report(ctx); err != nil {
 			return err
 		}
-		if l.stopped || (flags&flagKeep != 0 || crossed(l.job.CheckpointEvery, from, l.step)) && !over {
+		if l.stopped || (flags&FlagKeep != 0 || crossed(l.job.CheckpointEvery, from, l.step)) && !over {
 			if err := l.passing(ctx, l); err != nil {
 				return err
 			}
@@ -187,12 +187,13 @@ func (l *localWorker) rounds(ctx context.Context, pass Pass) (flags uint16, err 
 			return 0, err
 		}
 		l.losses += l.loss
-		l.step++
+		l.Count()
 		if !pass.Alone {
 			break
 		}
 	}
-	l.loss, l.losses = l.losses/float64(l.step-l.since), 0
+	l.SetLoss(l.losses / float64(l.step-l.since))
+	l.losses = 0
 	if flags, err = l.agree(ctx); err != nil {
 		return flags, err
 	}
@@ -310,7 +311,7 @@ func (l *localWorker) Keep(k *checkpoint.Keeper) {
 		k.Int(keyRound, &l.round)
 	}
 	if k.Loads() {
-		l.step = l.versionIn(k)
+		l.StartAt(l.versionIn(k))
 		l.since, l.told = l.step, l.step
 		l.common.keep(k, l.round)
 	}

@@ -83,7 +83,7 @@ func (m *member) starts(ctx context.Context) (*checkpoint.State, error) {
 	if err != nil {
 		return nil, err
 	}
-	start, err := m.self.starts(ctx)
+	start, _, err := m.self.told(ctx)
 	if p := new(comm.PeerError); errors.As(err, &p) && p.Ended {
 		m.over = -1
 		return nil, nil
@@ -282,7 +282,7 @@ func (m *member) join(of Membership, start, healed *checkpoint.State) error {
 	if err != nil {
 		return fmt.Errorf("worker %d: %w", m.rank, err)
 	}
-	r.counts(m, at, healed != nil)
+	m.counts(r, at, healed != nil)
 	if k.Own && k.Anew && k.Of != nil {
 		r.stats.lost += m.heldAt(at).Left
 	}
@@ -317,7 +317,7 @@ func (m *member) take(v *Job, of Membership, at int, k checkpoint.Keeper) (*Rank
 
 // counts goes on with what the member counted up to now: steps that are made again, and
 // those that were made without it.
-func (r *Rank) counts(m *member, at int, came bool) {
+func (m *member) counts(r *Rank, at int, came bool) {
 	was := m.now
 	switch {
 	case came && was == nil:
@@ -385,13 +385,13 @@ func (m *member) final(ctx context.Context) error {
 	r := m.now
 	if r == nil {
 		m.self.times.Begin(m.h, false)
-		return m.self.tellFinal(ctx, record.RankReport{Rank: m.rank, Role: m.self.role()})
+		return tellFinal(ctx, m.self, record.RankReport{Rank: m.rank, Role: roleOf(m.self)})
 	}
-	rep := record.RankReport{Rank: m.rank, Role: r.role()}
+	rep := record.RankReport{Rank: m.rank, Role: roleOf(r)}
 	if m.works() {
 		rep.Steps, rep.Zeroed, rep.Voided = r.step-int(r.stats.missed), r.stats.zeroed, r.stats.voided
 		rep.Residual = math.Sqrt(r.stats.lost)
 	}
 	m.part.Final(&rep)
-	return r.tellFinal(ctx, rep)
+	return tellFinal(ctx, r, rep)
 }

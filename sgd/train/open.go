@@ -51,7 +51,7 @@ func (j *Job) AwayAt(worker, version int) bool {
 }
 
 // resumedAt is how many updates were made when an open run began, or was stopped.
-func (r *Rank) resumedAt() int {
+func resumedAt(r *Rank) int {
 	if !r.Resumes() {
 		return 0
 	}
@@ -60,9 +60,9 @@ func (r *Rank) resumedAt() int {
 
 // invited waits for the word to begin, which a worker of an open run asks for: its process
 // may come into a run that goes on, or that is over.
-func (r *Rank) invited(ctx context.Context) (start *checkpoint.State, over bool, err error) {
+func invited(ctx context.Context, r *Rank) (start *checkpoint.State, over bool, err error) {
 	if !r.job.open() || r.rank >= r.job.Workers {
-		start, err = r.starts(ctx)
+		start, _, err = r.told(ctx)
 		return start, false, err
 	}
 	if err := onHere.Send(ctx, r, r.job.Observer(), message.Nothing{}, 0); err != nil {
@@ -137,7 +137,7 @@ func (v *visit) arrive(ctx context.Context, resume func(context.Context) error) 
 	if r.again {
 		return v.enter(ctx)
 	}
-	v.pass(r.resumedAt())
+	v.pass(resumedAt(r))
 	switch {
 	case r.job.isAway(r.rank, r.start):
 		return v.wait(ctx)

@@ -22,7 +22,7 @@ func NewOwnRule(r *Rank) (*OwnRule, error) {
 	o := &OwnRule{rank: r}
 	var err error
 	if !r.job.Weightless {
-		if o.opt, err = compute.NewStepper(r.job.Optimizer, r.job.Model.Layout(), r.job.cores.gate.Threads()); err != nil {
+		if o.opt, err = r.job.NewStepper(r.job.Optimizer); err != nil {
 			return nil, fmt.Errorf("optimizer: %w", err)
 		}
 	}

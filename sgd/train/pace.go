@@ -83,7 +83,7 @@ func (p *pace) answer(ctx context.Context, _ comm.Host) error {
 			p.held = true
 			begun := p.begun
 			p.mu.Unlock()
-			err = onBegun.Send(ctx, p.Rank, p.job.Observer(), stepsWord{begun}, 0)
+			err = onBegun.Send(ctx, p.Rank, p.job.Observer(), message.Count{N: begun}, 0)
 		case callCame, callGoes, callLeave:
 			p.hears(call)
 		default:
@@ -112,7 +112,7 @@ func (p *pace) tick(ctx context.Context, steps int, loss float64) error {
 		if err != nil {
 			return err
 		}
-		p.heard = max(p.heard, w.n)
+		p.heard = max(p.heard, w.N)
 	}
 	c := p.h.Traffic().Count()
 	return onTick.Send(ctx, p.Rank, p.job.Observer(), tickWord{steps, loss, c.SentBytes[comm.Gradient], c.RecvBytes[comm.Gradient]}, 0)
@@ -144,13 +144,13 @@ func (p *pace) next(ctx context.Context, step int, save func(ctx context.Context
 			if err != nil {
 				return 0, 0, err
 			}
-			if flags&flagKeep != 0 {
+			if flags&FlagKeep != 0 {
 				p.mu.Lock()
-				p.held, p.keepAt = false, limit.n
+				p.held, p.keepAt = false, limit.N
 				p.mu.Unlock()
 				continue
 			}
-			p.granted, p.limit = true, limit.n
+			p.granted, p.limit = true, limit.N
 			continue
 		}
 		if p.rest != nil {
@@ -158,18 +158,18 @@ func (p *pace) next(ctx context.Context, step int, save func(ctx context.Context
 				return 0, 0, err
 			}
 		}
-		if err := onQuiet.Send(ctx, p.Rank, p.job.Observer(), stepsWord{step}, 0); err != nil {
+		if err := onQuiet.Send(ctx, p.Rank, p.job.Observer(), message.Count{N: step}, 0); err != nil {
 			return 0, 0, err
 		}
 		rest, flags, err := onRest.Hear(ctx, p.Rank, p.job.Observer())
 		if err != nil || flags&FlagDone != 0 {
-			return flags, rest.n, err
+			return flags, rest.N, err
 		}
 		p.mu.Lock()
 		p.held, p.granted = false, false
 		p.mu.Unlock()
-		if err := save(ctx, rest.n); err != nil || flags&FlagStop != 0 {
-			return flags, rest.n, err
+		if err := save(ctx, rest.N); err != nil || flags&FlagStop != 0 {
+			return flags, rest.N, err
 		}
 	}
 }

@@ -526,10 +526,7 @@ func (p *Peer) tellState(ctx context.Context, st *checkpoint.State, m Mover, upd
 // keep keeps what a peer has beside what its mode has.
 func (p *Peer) keep(k *checkpoint.Keeper) {
 	k.Int(checkpoint.Key(checkpoint.KeyStep, p.rank), &p.step)
-	k.Count(checkpoint.Key(keyZeroed, p.rank), &p.stats.zeroed)
-	if p.job.Elastic {
-		p.keepGone(k)
-	}
+	p.KeepCounts(k)
 	for k.Loads() && k.Has(checkpoint.Key(keyDelays, p.rank, len(p.delays))) {
 		p.delays = append(p.delays, 0)
 	}

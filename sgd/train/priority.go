@@ -71,10 +71,10 @@ func (r *first) exchanges(ctx context.Context, h comm.Host, step int) error {
 				if err != nil || told&FlagDone != 0 {
 					return err
 				}
-				flags |= told & asks
+				flags |= told & AskFlags
 			}
 			if all < len(done) {
-				least, seen, err := collective.Least(ctx, r.net, r.group, onReady.Header(r.job, stepsWord{step}, flags), float64(r.begun.Load()-before))
+				least, seen, err := collective.Least(ctx, r.net, r.group, onReady.Header(r.job, message.Count{N: step}, flags), float64(r.begun.Load()-before))
 				if err != nil {
 					return err
 				}

@@ -10,17 +10,17 @@ import (
 // What ranks tell the observer, and it them. Bodies of the first five and the last
 // are JSON, a state, parameters or lines; nobody is billed for any of them.
 var (
-	onStart    = message.Say("start", comm.Report, message.ReadNothing)    // observer → all: state to begin from
-	onProgress = message.Say("progress", comm.Report, message.ReadNothing) // lead → observer: Progress
-	onMark     = message.Say("mark", comm.Report, message.ReadNothing)     // any → observer: mark, announces a snapshot
-	OnSnapshot = message.Say("snapshot", comm.Report, message.ReadNothing) // any → observer: parameters
-	onState    = message.Say("state", comm.Report, message.ReadNothing)    // all → observer: state at a checkpoint mark
-	onGo       = message.Say("go", comm.Report, message.ReadNothing)       // observer → who waits: the checkpoint is whole
-	onFinal    = message.Say("final", comm.Report, message.ReadNothing)    // all → observer: RankReport
-	onOrder    = message.Say("order", comm.Report, message.ReadNothing)    // server → observer: lines of the order log
-	onWorker   = message.Say("worker", comm.Report, message.ReadNothing)   // worker → observer: WorkerState
-	onTaken    = message.Say("taken", comm.Report, readSteps).Private()    // observer → who sent it: the snapshot of an update was evaluated or put aside
-	onReached  = message.Say("reached", comm.Report, message.ReadNothing)  // observer → who decides where a run stops: it has come to Until
+	onStart    = message.Say("start", comm.Report, message.ReadNothing)         // observer → all: state to begin from
+	onProgress = message.Say("progress", comm.Report, message.ReadNothing)      // lead → observer: Progress
+	onMark     = message.Say("mark", comm.Report, message.ReadNothing)          // any → observer: mark, announces a snapshot
+	OnSnapshot = message.Say("snapshot", comm.Report, message.ReadNothing)      // any → observer: parameters
+	onState    = message.Say("state", comm.Report, message.ReadNothing)         // all → observer: state at a checkpoint mark
+	onGo       = message.Say("go", comm.Report, message.ReadNothing)            // observer → who waits: the checkpoint is whole
+	onFinal    = message.Say("final", comm.Report, message.ReadNothing)         // all → observer: RankReport
+	onOrder    = message.Say("order", comm.Report, message.ReadNothing)         // server → observer: lines of the order log
+	onWorker   = message.Say("worker", comm.Report, message.ReadNothing)        // worker → observer: WorkerState
+	onTaken    = message.Say("taken", comm.Report, message.ReadCount).Private() // observer → who sent it: the snapshot of an update was evaluated or put aside
+	onReached  = message.Say("reached", comm.Report, message.ReadNothing)       // observer → who decides where a run stops: it has come to Until
 )
 
 // Who is a member of an elastic run; see registrar and member. The observer evaluates beside
@@ -182,52 +182,27 @@ const (
 	FlagStop message.Flags = 1 << iota // the run is being stopped: save and end
 	FlagDone                           // the planned updates are made: end
 	flagMore                           // a further part follows
-	flagKeep                           // tell your state, and go on; in pushes and pulls: it is told
+	FlagKeep                           // tell your state, and go on; in pushes and pulls: it is told
 	flagCome                           // of the word to begin: the run goes on, come into it
 
-	asks = FlagStop | flagKeep // what one rank asks of all
+	// AskFlags are those by which one rank asks something of all.
+	AskFlags = FlagStop | FlagKeep // what one rank asks of all
 )
-
-// What activities of ranks that exchange gradients themselves say to each other,
-// and the conversations of collectives.
-var (
-	onMade      = message.Say("bucket made", comm.Control, readBucket)      // a reducer's main activity → its exchange activity
-	onExchanged = message.Say("bucket exchanged", comm.Control, readBucket) // back
-	onReady     = message.Say("ready", comm.Control, readSteps)             // how many tensors a rank has ready
-	onReduce    = message.Say("reduce", comm.Gradient, readSteps)           // by bucket: collectives
-	onNorm      = message.Say("norm", comm.Gradient, readSteps)             // sums of batch norms
-)
-
-// bucketWord names a bucket, or says only that something is done.
-type bucketWord struct{ k int }
-
-// Put implements Word.
-func (w bucketWord) Put(h comm.Header) comm.Header { h.Step = uint64(w.k); return h }
-
-func readBucket(h comm.Header) bucketWord { return bucketWord{int(h.Step)} }
-
-// stepsWord counts steps, or names one.
-type stepsWord struct{ n int }
-
-// Put implements Word.
-func (w stepsWord) Put(h comm.Header) comm.Header { h.Step = uint64(w.n); return h }
-
-func readSteps(h comm.Header) stepsWord { return stepsWord{int(h.Step)} }
 
 // What the observer says to workers that keep apart, and they to it; see pace.
 var (
-	onTick    = message.Say("tick", comm.Report, readTick)              // worker → observer: a step is made
-	onCall    = message.Say("call", comm.Report, readCall)              // observer → worker
-	onBegun   = message.Say("begun", comm.Report, readSteps)            // worker → observer: how many steps it has begun
-	onLimit   = message.Say("limit", comm.Report, readSteps)            // observer → worker: how many it may make
-	onHeard   = message.Say("heard", comm.Report, readSteps).Private()  // observer → worker: it has heard of so many of its steps
-	onQuiet   = message.Say("quiet", comm.Report, readSteps)            // worker → observer: it has made them
-	onRest    = message.Say("rest", comm.Report, readSteps)             // observer → worker: all are quiet after so many updates
-	onEnded   = message.Say("ended", comm.Control, message.ReadNothing) // the pace activity → the main one: it has ended
-	onDropped = message.Say("dropped", comm.Report, readCall)           // worker → observer: nothing is under way from it to one that leaves
+	onTick    = message.Say("tick", comm.Report, readTick)                     // worker → observer: a step is made
+	onCall    = message.Say("call", comm.Report, readCall)                     // observer → worker
+	onBegun   = message.Say("begun", comm.Report, message.ReadCount)           // worker → observer: how many steps it has begun
+	onLimit   = message.Say("limit", comm.Report, message.ReadCount)           // observer → worker: how many it may make
+	onHeard   = message.Say("heard", comm.Report, message.ReadCount).Private() // observer → worker: it has heard of so many of its steps
+	onQuiet   = message.Say("quiet", comm.Report, message.ReadCount)           // worker → observer: it has made them
+	onRest    = message.Say("rest", comm.Report, message.ReadCount)            // observer → worker: all are quiet after so many updates
+	onEnded   = message.Say("ended", comm.Control, message.ReadNothing)        // the pace activity → the main one: it has ended
+	onDropped = message.Say("dropped", comm.Report, readCall)                  // worker → observer: nothing is under way from it to one that leaves
 	// In epochs of membership.
-	onRests  = message.Say("rests", comm.Report, readSteps)  // worker → observer: it has made so many steps, and makes no more in this epoch
-	onBehind = message.Say("behind", comm.Report, readSteps) // first worker → observer: all have come to that boundary
+	onRests  = message.Say("rests", comm.Report, message.ReadCount)  // worker → observer: it has made so many steps, and makes no more in this epoch
+	onBehind = message.Say("behind", comm.Report, message.ReadCount) // first worker → observer: all have come to that boundary
 )
 
 // tickWord is what a worker says of a step.

@@ -57,8 +57,24 @@ func (r *Rank) Host() comm.Host { return r.h }
 // Step is how many steps the rank has made.
 func (r *Rank) Step() int { return r.step }
 
-// Loss is the mean loss of the last pass.
+// Steps is how many of them it has made itself: those are left out that others made while it
+// was not there.
+func (r *Rank) Steps() int { return r.step - int(r.stats.missed) }
+
+// StartAt lets a rank whose state was loaded go on behind so many steps.
+func (r *Rank) StartAt(step int) { r.step = step }
+
+// Loss is the mean loss of the last pass, or what SetLoss said.
 func (r *Rank) Loss() float64 { return r.loss }
+
+// SetLoss says the loss of a step that consists of several passes.
+func (r *Rank) SetLoss(loss float64) { r.loss = loss }
+
+// OwnLengths are the lengths of the rank's own gradients of its present step, if they are measured.
+func (r *Rank) OwnLengths() compute.Lengths { return r.own }
+
+// Times books where the rank's time goes.
+func (r *Rank) Times() *record.Timer { return &r.times }
 
 // Rate makes what gives the learning rate of the rank's present step.
 func (r *Rank) Rate() (func() float64, error) {
@@ -99,7 +115,7 @@ type besides interface{ Beside() bool }
 // from, the rank's part, its report.
 func (r *Rank) run(ctx context.Context, h comm.Host, p Part) error {
 	r.h = h
-	start, over, err := r.invited(ctx)
+	start, over, err := invited(ctx, r)
 	if err != nil || over {
 		return err
 	}
@@ -115,13 +131,13 @@ func (r *Rank) run(ctx context.Context, h comm.Host, p Part) error {
 	if err := p.Run(ctx); err != nil {
 		return err
 	}
-	rep := record.RankReport{Rank: r.rank, Role: r.role(), Steps: r.step - int(r.stats.missed), Residual: math.Sqrt(r.stats.lost), Zeroed: r.stats.zeroed, Voided: r.stats.voided}
+	rep := record.RankReport{Rank: r.rank, Role: roleOf(r), Steps: r.Steps(), Residual: math.Sqrt(r.stats.lost), Zeroed: r.stats.zeroed, Voided: r.stats.voided}
 	p.Final(&rep)
-	return r.tellFinal(ctx, rep)
+	return tellFinal(ctx, r, rep)
 }
 
-// role is what the rank is in its report.
-func (r *Rank) role() string {
+// roleOf is what the rank is in its report.
+func roleOf(r *Rank) string {
 	switch {
 	case r.rank < r.job.Workers:
 		return "worker"

@@ -202,7 +202,7 @@ func (r *reducer) made(ctx context.Context, flags message.Flags) error {
 	over := r.step == r.job.Updates
 	r.stopped = flags&FlagStop != 0 && !over
 	every := r.job.CheckpointEvery
-	mark := r.stopped || (flags&flagKeep != 0 || every > 0 && r.step%every == 0) && !over
+	mark := r.stopped || (flags&FlagKeep != 0 || every > 0 && r.step%every == 0) && !over
 	if mark || over || r.rank == 0 && crossed(r.job.EvalEvery, r.told, r.step) {
 		if err := r.course.settle(ctx); err != nil {
 			return err
@@ -253,7 +253,12 @@ func (r *reducer) overlap(ctx context.Context, coding time.Duration) error {
 // tokens to the own rank wake the exchange activity.
 func (r *reducer) overlapped(ctx context.Context, at func(int) error) error {
 	if r.job.Weightless {
-		return all(len(r.buckets), at)
+		for i := range r.buckets {
+			if err := at(i); err != nil {
+				return err
+			}
+		}
+		return nil
 	}
 	need := r.course.needs(ctx)
 	back, mark := compute.NewDescent(len(r.job.Model.Layout().Spans)), 0

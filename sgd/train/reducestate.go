@@ -39,7 +39,7 @@ func (r *reducer) progress(ctx context.Context, due bool) error {
 	r.prog.fill(&m, nil)
 	up, down := r.bytes()
 	m.BytesUp, m.BytesDown = up*uint64(r.job.Workers), down*uint64(r.job.Workers)
-	return r.tellJSON(ctx, onProgress, m)
+	return r.Tell(ctx, m)
 }
 
 // bytes is what this rank has sent and received.
@@ -62,7 +62,7 @@ func (r *reducer) snapshot(ctx context.Context, last bool) error {
 
 // Final implements Part.
 func (r *reducer) Final(rep *record.RankReport) {
-	made := uint64(r.step) - r.stats.missed
+	made := uint64(r.Steps())
 	rep.Sent, rep.Version, rep.Stopped, rep.Ledger.Applied = made, r.step, r.stopped, made
 }
 
@@ -71,7 +71,7 @@ func (r *reducer) Final(rep *record.RankReport) {
 func (r *reducer) Keep(k *checkpoint.Keeper) {
 	r.keepShared(k, r.step)
 	if k.Loads() {
-		r.step = r.versionIn(k)
+		r.StartAt(r.versionIn(k))
 		r.told = r.step
 		r.common.keep(k, r.step)
 	}
@@ -96,14 +96,12 @@ func (r *reducer) keepShared(k *checkpoint.Keeper, version int) {
 // keepOwn keeps what this rank alone has.
 func (r *reducer) keepOwn(k *checkpoint.Keeper) {
 	if !k.Loads() {
-		k.Int(checkpoint.Key(checkpoint.KeyStep, r.rank), &r.step)
+		step := r.step
+		k.Int(checkpoint.Key(checkpoint.KeyStep, r.rank), &step)
 		c := r.h.Traffic().Count()
 		tallied(k.Of, r.rank, r.h, c.SentBytes[comm.Gradient], c.RecvBytes[comm.Gradient])
 	}
-	k.Count(checkpoint.Key(keyZeroed, r.rank), &r.stats.zeroed)
-	if r.job.Elastic {
-		r.keepGone(k)
-	}
+	r.KeepCounts(k)
 	if r.rank == 0 {
 		r.prog.keepMeter(k)
 	}

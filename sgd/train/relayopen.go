@@ -18,7 +18,7 @@ import (
 func (r *relay) opens(ctx context.Context) error {
 	for _, s := range r.stems {
 		for w := range s.phase {
-			if r.job.AwayAt(r.at.lo+w, r.resumedAt()) {
+			if r.job.AwayAt(r.at.lo+w, resumedAt(r.Rank)) {
 				s.phase[w] = gone
 			}
 		}

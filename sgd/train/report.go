@@ -9,7 +9,7 @@ import (
 )
 
 // tellFinal fills in what every rank has to tell and sends the report.
-func (of *Rank) tellFinal(ctx context.Context, r record.RankReport) error {
+func tellFinal(ctx context.Context, of *Rank, r record.RankReport) error {
 	t, h := &of.times, of.h
 	spent := t.Times()
 	if r.Steps > 0 && of.earlier > 0 {

@@ -364,7 +364,7 @@ func (s *server) handle(ctx context.Context, f comm.Frame) error {
 	if s.id == 0 && !s.stop && s.job.keepsHere(s.h, s.job.isLast(s.core.Version())) {
 		s.keeping = true
 	}
-	if h.Flags&flagKeep != 0 && !s.kept { // the first word of a step before which all have told their states
+	if h.Flags&FlagKeep != 0 && !s.kept { // the first word of a step before which all have told their states
 		if err := s.keepInPassing(ctx, f); err != nil {
 			f.Release()
 			return err
@@ -499,7 +499,7 @@ func (s *server) checkpoint(ctx context.Context) error {
 	if err := s.goesOnFrom(ctx, s.list(), flags); err != nil || s.member == nil || s.halts {
 		return err
 	}
-	return s.leaving()
+	return leavingAt(s.Rank)
 }
 
 // goesOnFrom lets workers go on from a mark: at the instant the checkpoint is whole, as a

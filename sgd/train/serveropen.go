@@ -32,7 +32,7 @@ func (s *server) newGuests() {
 // Shards may have come to different versions: who is there is alike on all.
 func (s *server) invites() error {
 	for w := range s.job.Workers {
-		away := s.job.AwayAt(w, s.resumedAt())
+		away := s.job.AwayAt(w, resumedAt(s.Rank))
 		if s.Resumes() { // last reports of before are gone
 			gone := s.told[w]
 			if !s.core.Live(w) {

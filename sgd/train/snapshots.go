@@ -9,6 +9,7 @@ import (
 
 	"github.com/gradlab/gradlab/comm"
 	"github.com/gradlab/gradlab/internal/f32"
+	"github.com/gradlab/gradlab/sgd/train/message"
 	"github.com/gradlab/gradlab/sgd/train/record"
 	"github.com/gradlab/gradlab/sgd/train/wire"
 )
@@ -34,7 +35,7 @@ func (o *Observer) shown(ctx context.Context, h comm.Host, from int, f comm.Fram
 		return err
 	}
 	if !m.Last {
-		if err := onTaken.Send(ctx, o.rank, from, stepsWord{m.Version}, 0); err != nil && !isGone(err) {
+		if err := onTaken.Send(ctx, o.rank, from, message.Count{N: m.Version}, 0); err != nil && !isGone(err) {
 			return err
 		}
 	}

@@ -137,7 +137,7 @@ func (r *Rank) Asks(from, to int) (flags message.Flags, err error) {
 		return FlagStop, nil
 	}
 	if r.job.keepsHere(r.h, to < r.job.Updates && to+to-from >= r.job.Updates) {
-		flags = flagKeep
+		flags = FlagKeep
 	}
 	return flags, err
 }

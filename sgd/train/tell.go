@@ -55,7 +55,8 @@ func (a *ahead) add(version int) {
 }
 
 // mark tells the observer of an update to evaluate, once it has taken earlier ones, and
-// unless the mark is bare, sends parameters.
+// unless the mark is bare, sends parameters. They may be shared with the frame, as in
+// wire.Packer.Frame.
 func (r *Rank) mark(ctx context.Context, m mark, params wire.Vector) error {
 	if !r.h.Virtual() && !m.Last {
 		for taken := -1; r.ahead.count(taken) >= snapshotsAhead; {
@@ -63,19 +64,13 @@ func (r *Rank) mark(ctx context.Context, m mark, params wire.Vector) error {
 			if err != nil {
 				return err
 			}
-			taken = w.n
+			taken = w.N
 		}
 		r.ahead.add(m.Version)
 	}
 	if m.Bare {
 		return r.tellJSON(ctx, onMark, m)
 	}
-	return r.sendSnapshot(ctx, m, params)
-}
-
-// sendSnapshot announces and sends parameters. They may be shared with the
-// frame, as in wire.Packer.Frame.
-func (r *Rank) sendSnapshot(ctx context.Context, m mark, params wire.Vector) error {
 	if err := r.tellJSON(ctx, onMark, m); err != nil {
 		return err
 	}
@@ -110,13 +105,7 @@ func (r *Rank) sendState(ctx context.Context, st *checkpoint.State) error {
 	return onState.Carry(ctx, r, r.job.Observer(), message.Nothing{}, 0, buf)
 }
 
-// starts waits for the observer's word to begin; nil: from scratch.
-func (r *Rank) starts(ctx context.Context) (*checkpoint.State, error) {
-	st, _, err := r.told(ctx)
-	return st, err
-}
-
-// told is starts, and the word's flags.
+// told waits for the observer's word to begin, and says its flags; nil: from scratch.
 func (r *Rank) told(ctx context.Context) (st *checkpoint.State, flags message.Flags, err error) {
 	f, err := onStart.Recv(ctx, r, r.job.Observer())
 	if err != nil {

@@ -8,8 +8,8 @@ import (
 
 // heed notes what another activity has heard of servers.
 func (w *worker) heed(flags message.Flags) {
-	w.flags |= flags &^ flagKeep
-	w.asked = w.asked || flags&flagKeep != 0
+	w.flags |= flags &^ FlagKeep
+	w.asked = w.asked || flags&FlagKeep != 0
 }
 
 // taken waits until the push under way, which another activity makes, is taken.

@@ -132,13 +132,3 @@ func (s *sizes) spread(ctx context.Context, b *bucket, now []wire.Ask, flags mes
 	}
 	return flags, err
 }
-
-// all passes n marks.
-func all(n int, at func(int) error) error {
-	for i := range n {
-		if err := at(i); err != nil {
-			return err
-		}
-	}
-	return nil
-}

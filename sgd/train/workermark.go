@@ -54,7 +54,7 @@ func (w *worker) heeds(ctx context.Context, mark bool, p Part) (bool, error) {
 // told.
 func (w *worker) passed() uint16 {
 	if w.told {
-		return flagKeep
+		return FlagKeep
 	}
 	return 0
 }
@@ -159,11 +159,8 @@ func (w *worker) Keep(k *checkpoint.Keeper) {
 		k.Int(checkpoint.Key(checkpoint.KeyStep, r), &other)
 		w.step = max(w.step, other)
 	}
-	k.Count(checkpoint.Key(keyZeroed, w.rank), &w.stats.zeroed)
+	w.KeepCounts(k)
 	k.Count(checkpoint.Key(keyVoided, w.rank), &w.stats.voided)
-	if w.job.Elastic {
-		w.keepGone(k)
-	}
 	if alive {
 		w.amend.keep(k, checkpoint.Under(keyAmend, w.rank))
 	}

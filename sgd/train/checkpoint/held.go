@@ -1,6 +1,5 @@
 package checkpoint
 
-
 // Held is the state of a rank, or of what the ranks of a process share, as it was before
 // a step. It is a copy, whose memory the next one takes.
 type Held struct {

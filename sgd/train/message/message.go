@@ -42,3 +42,13 @@ type Mail[W Word] struct {
 	From  int
 	Flags Flags
 }
+
+// Count is the word of messages that say a number: of steps, or one of them. It is in the Step
+// of the header.
+type Count struct{ N int }
+
+// Put implements Word.
+func (w Count) Put(h comm.Header) comm.Header { h.Step = uint64(w.N); return h }
+
+// ReadCount reads a Count.
+func ReadCount(h comm.Header) Count { return Count{int(h.Step)} }

@@ -1,7 +1,16 @@
 package train
 
-import "github.com/gradlab/gradlab/sgd/train/compute"
-import "fmt"
+import (
+	"fmt"
+
+	"github.com/gradlab/gradlab/sgd"
+	"github.com/gradlab/gradlab/sgd/train/compute"
+)
+
+// NewStepper makes the steps of a rule for all parameters, on cores that are idle.
+func (j *Job) NewStepper(rule sgd.Optimizer) (*compute.Stepper, error) {
+	return compute.NewStepper(rule, j.Model.Layout(), j.cores.gate.Threads())
+}
 
 // newAverage is the average that the job asks for, of parameters that begin as
 // given; nil: it asks for none.
