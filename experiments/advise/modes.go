@@ -11,6 +11,7 @@ import (
 	"github.com/gradlab/gradlab/experiments/ask"
 	"github.com/gradlab/gradlab/experiments/config"
 	"github.com/gradlab/gradlab/sgd/train"
+	"github.com/gradlab/gradlab/sgd/train/mean"
 	"github.com/gradlab/gradlab/staleness"
 )
 
@@ -143,7 +144,7 @@ func (p *pricer) other(ctx context.Context, c config.Config) (seconds, sent floa
 	if err != nil {
 		return 0, 0, err
 	}
-	local, ok := m.(train.LocalSGD)
+	local, ok := m.(mean.LocalSGD)
 	if !ok {
 		return p.q.simulated(ctx, c)
 	}

@@ -12,6 +12,7 @@ import (
 	"github.com/gradlab/gradlab/sgd/nn"
 	"github.com/gradlab/gradlab/sgd/train"
 	"github.com/gradlab/gradlab/sgd/train/checkpoint"
+	"github.com/gradlab/gradlab/sgd/train/mean"
 	"github.com/gradlab/gradlab/sgd/train/record"
 	"github.com/gradlab/gradlab/staleness"
 )
@@ -76,7 +77,7 @@ func stepJob(codec string, topology collective.Topology, workers, steps int) (*t
 	j := &train.Job{
 		Model: m, Data: sgd.Dataset{Name: "random", Train: data, Test: end},
 		Optimizer: sgd.Momentum{Beta: 0.9}, Schedule: lrschedule.Specs.MustParse("constant(lr=0.01)"),
-		Codec: f, DownCodec: compress.Raw{}, Mode: train.Reduce{}, Policy: staleness.BSP{}, Corrector: staleness.None{},
+		Codec: f, DownCodec: compress.Raw{}, Mode: mean.Reduce{}, Policy: staleness.BSP{}, Corrector: staleness.None{},
 		Topology: topology, Workers: workers, Here: 1, Batch: batch, Updates: steps, Seed: 1,
 	}
 	j.Prepare()

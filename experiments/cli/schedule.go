@@ -16,6 +16,7 @@ import (
 	"github.com/gradlab/gradlab/lrschedule"
 	"github.com/gradlab/gradlab/sgd/profile"
 	"github.com/gradlab/gradlab/sgd/train"
+	"github.com/gradlab/gradlab/sgd/train/mean"
 )
 
 // schedulePlan is the run that schedules are asked about.
@@ -189,7 +190,7 @@ func (p *schedulePlan) grow() error {
 		return err
 	}
 	p.Grow = lrschedule.Batches.Spec(s)
-	p.job = &train.Job{Mode: train.Reduce{}, Workers: 1, Batch: p.Batch, Batches: s, Data: new(profile.Profile).Samples(p.Samples)}
+	p.job = &train.Job{Mode: mean.Reduce{}, Workers: 1, Batch: p.Batch, Batches: s, Data: new(profile.Profile).Samples(p.Samples)}
 	if p.Updates, err = p.job.UpdatesIn(p.Epochs); err != nil {
 		return err
 	}

@@ -72,13 +72,14 @@ sgd/train/compute       : sgd sgd/train/checkpoint sgd/train/record sgd/train/wi
 sgd/train/timing/timingtest : sgd/train/timing internal/rng
 sgd/train               : sgd sgd/train/timing sgd/train/record sgd/train/message sgd/train/checkpoint compress staleness staleness/staletest lrschedule comm comm/collective comm/ps internal/f32 internal/par internal/rng registry sgd/train/wire sgd/train/compute
 sgd/train/gossip        : sgd/train sgd/train/checkpoint sgd/train/message comm comm/collective compress internal/f32 internal/rng sgd/train/wire
+sgd/train/mean          : sgd sgd/train sgd/train/checkpoint sgd/train/compute sgd/train/message sgd/train/record sgd/train/wire compress comm comm/collective internal/f32 lrschedule
 sgd/train/replicas      : sgd sgd/train sgd/train/checkpoint compress internal/f32 lrschedule staleness sgd/train/wire
 sgd/train/sandblaster   : sgd sgd/lbfgs sgd/train sgd/train/checkpoint sgd/train/message sgd/train/record comm comm/ps
 sgd/train/traintest     : sgd sgd/nn sgd/train sgd/train/checkpoint sgd/train/record sgd/train/timing compress staleness lrschedule comm comm/collective comm/grpcnet comm/local comm/nemesis comm/ps comm/sim internal/f32 internal/rng
 experiments/figure      : internal/regular                 | gonum.org/v1/plot golang.org/x/image golang.org/x/text github.com/jedib0t/go-pretty
 experiments/tensorboard :                                  | google.golang.org/protobuf
 experiments/progress    : sgd/train/record internal/portable internal/regular    | github.com/vbauerster/mpb golang.org/x/term
-experiments/bench       : sgd sgd/nn sgd/train sgd/train/checkpoint sgd/train/record compress staleness lrschedule comm comm/collective comm/grpcnet comm/mpinet internal/f32 internal/par internal/rng experiments/figure    | github.com/klauspost/cpuid golang.org/x/sys
+experiments/bench       : sgd sgd/nn sgd/train sgd/train/mean sgd/train/checkpoint sgd/train/record compress staleness lrschedule comm comm/collective comm/grpcnet comm/mpinet internal/f32 internal/par internal/rng experiments/figure    | github.com/klauspost/cpuid golang.org/x/sys
 experiments/hardware    : sgd/profile registry internal/regular internal/portable    | go.yaml.in/yaml
 experiments/coding      : compress experiments/hardware internal/f32 internal/rng sgd sgd/nn sgd/train/timing internal/regular    | github.com/klauspost/cpuid go.yaml.in/yaml golang.org/x/sys
 experiments/config      : comm comm/collective comm/emulate comm/local comm/nemesis comm/ps comm/sim compress experiments/coding experiments/hardware registry lrschedule sgd sgd/data sgd/external sgd/nn sgd/profile sgd/train sgd/train/record sgd/train/gossip sgd/train/replicas sgd/train/sandblaster sgd/train/timing staleness internal/regular internal/rng internal/portable    | go.yaml.in/yaml
@@ -90,7 +91,7 @@ experiments/stats       :                                  | github.com/montanaf
 experiments/soak        : comm comm/nemesis comm/sim experiments experiments/config internal/rng sgd sgd/train sgd/train/checkpoint sgd/train/record staleness
 experiments/store       : experiments experiments/config experiments/figure experiments/progress experiments/stats registry sgd/train sgd/train/record internal/regular    | github.com/klauspost/compress
 experiments/sweep       : comm/collective compress experiments experiments/config experiments/progress experiments/stats experiments/store registry internal/rng sgd/data sgd/train sgd/train/record
-experiments/advise      : comm/collective comm/ps compress experiments/ask experiments/coding experiments/config experiments/hardware experiments/stats experiments/store internal/rng sgd/profile sgd/train sgd/train/record sgd/train/timing staleness sgd/train/wire    | gonum.org/v1/gonum
+experiments/advise      : comm/collective comm/ps compress experiments/ask experiments/coding experiments/config experiments/hardware experiments/stats experiments/store internal/rng sgd/profile sgd/train sgd/train/mean sgd/train/record sgd/train/timing staleness sgd/train/wire    | gonum.org/v1/gonum
 experiments/reproduce   : *                                | *
 experiments/report      : comm experiments experiments/config experiments/figure experiments/progress experiments/stats experiments/store sgd/train/record
 experiments/notebook    :

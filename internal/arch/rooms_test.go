@@ -16,7 +16,7 @@ var rooms = [][]string{
 	{"sgd/train/wire"},
 	{"sgd/train/compute"},
 	{"sgd/train"},
-	{"sgd/train/gossip", "sgd/train/replicas", "sgd/train/sandblaster"},
+	{"sgd/train/gossip", "sgd/train/mean", "sgd/train/replicas", "sgd/train/sandblaster"},
 	{"sgd/train/traintest", "sgd/train/timing/timingtest"},
 }
 

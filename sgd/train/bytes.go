@@ -22,7 +22,7 @@ func pushed(h comm.Host, j *Job, pt wire.Part) {
 
 // tallied puts what a rank has sent and been sent into its state, by the name of
 // the rank: the observer adds it up.
-func tallied(st *checkpoint.State, rank int, h comm.Host, up, down uint64) {
+func Tally(st *checkpoint.State, rank int, h comm.Host, up, down uint64) {
 	c := h.Traffic().Count()
 	for name, n := range map[string]uint64{keyBytesUp: up, keyBytesDown: down, keyRaw: c.RawBytes, keyBF16: c.BF16Bytes} {
 		st.Ints[checkpoint.Key(name, rank)] = int64(n)

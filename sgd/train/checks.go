@@ -48,7 +48,7 @@ func (j *Job) checkNoise() error {
 	if !j.NoiseScale || j.Weightless {
 		return nil
 	}
-	t, mode := j.traits(), Modes.Spec(j.Mode)
+	t, mode := j.Traits(), Modes.Spec(j.Mode)
 	served := t.Servers > 0 && j.synchronous() && t.PerPush == 0 && t.Tree == 0 && !t.Beside && !t.Coordinator
 	switch {
 	case !t.Sums && !served:
@@ -63,14 +63,14 @@ func (j *Job) checkNoise() error {
 
 // checkNorms refuses groups of workers whose batch norms could not be joint.
 func (j *Job) checkNorms() error {
-	n := j.normWorkers()
+	n := j.NormWorkers()
 	if n == 1 {
 		return nil
 	}
 	switch {
 	case n > j.Workers || j.Workers%n != 0:
 		return fmt.Errorf("bn_group=%d: %d workers cannot be cut into groups of as many; want a divisor of workers, or 0 for all", j.NormGroup, j.Workers)
-	case !j.traits().Sums:
+	case !j.Traits().Sums:
 		return fmt.Errorf("bn_group: batch norms meet in the middle of passes, and in mode %s passes of a step do not go together; use mode=reduce, or bn_group=1", Modes.Spec(j.Mode))
 	case j.Overlap:
 		return errors.New("bn_group: with overlap=true gradients leave in the middle of a pass that waits for the statistics of others; use overlap=false, or bn_group=1")
@@ -89,7 +89,7 @@ func (j *Job) checkWeightless() error {
 		return errors.New("checkpoint_every: a run without weights has no state to keep; set it to 0")
 	case j.Sizes == nil && j.EvalEvery > 0:
 		return errors.New("eval_every: a run without weights learns nothing; set it to 0")
-	case j.traits().Weightless:
+	case j.Traits().Weightless:
 		return nil
 	}
 	var names []string
@@ -101,8 +101,8 @@ func (j *Job) checkWeightless() error {
 	return fmt.Errorf("mode %s computes with its parameters; without weights there are modes %s", Modes.Spec(j.Mode), strings.Join(names, ", "))
 }
 
-// normWorkers is how many workers share the statistics of batch norms, at least 1.
-func (j *Job) normWorkers() int { return max(1, j.NormGroup) }
+// NormWorkers is how many workers share the statistics of batch norms, at least 1.
+func (j *Job) NormWorkers() int { return max(1, j.NormGroup) }
 
 // checkServerless refuses what only servers give a meaning, in modes that have
 // none: runs that differ in nothing else would be the same run under two names.

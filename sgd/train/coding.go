@@ -15,12 +15,12 @@ import (
 // to make, nor do sums of raw gradients where they lie. A server bills the pushes
 // it decodes by Timing.Codec, or by Timing.Apply where that is set, never by both.
 
-// content is what the payloads of the job hold.
-func (j *Job) content() wire.Content { return wire.Content{Weightless: j.Weightless, Sizes: j.Sizes} }
+// Content is what the payloads of the job hold.
+func (j *Job) Content() wire.Content { return wire.Content{Weightless: j.Weightless, Sizes: j.Sizes} }
 
 // packer makes the packer of a shard for this job.
 func (j *Job) packer(s *wire.Shard, f compress.Family, b compress.Block) (*wire.Packer, error) {
-	p, err := j.content().NewPacker(s, f, b)
+	p, err := j.Content().NewPacker(s, f, b)
 	if err == nil {
 		p.Tariff = j.tariff(s, b.Dir == compress.Down, b.Dir == compress.Down && b.Rank >= 0)
 	}
@@ -55,8 +55,8 @@ func (j *Job) tariff(s *wire.Shard, down, server bool) *wire.Tariff {
 	})
 }
 
-// exchangeTariff prices the exchanges of ranks that sum gradients themselves.
-func (j *Job) exchangeTariff(s *wire.Shard, gathered []bool, plain bool) *wire.Tariff {
+// ExchangeTariff prices the exchanges of ranks that sum gradients themselves.
+func (j *Job) ExchangeTariff(s *wire.Shard, gathered []bool, plain bool) *wire.Tariff {
 	if j.Timing.Codec == nil || plain {
 		return nil
 	}
@@ -123,9 +123,9 @@ func (j *Job) serving(t *wire.Tariff, lo, hi, bytes int) time.Duration {
 	return t.Decode(lo, hi)
 }
 
-// elapse lets d pass on a virtual clock, for an activity beside the main one whose
+// Elapse lets d pass on a virtual clock, for an activity beside the main one whose
 // times nobody tells.
-func elapse(ctx context.Context, h comm.Host, d time.Duration) error {
+func Elapse(ctx context.Context, h comm.Host, d time.Duration) error {
 	if d == 0 || !h.Virtual() {
 		return nil
 	}
@@ -133,7 +133,7 @@ func elapse(ctx context.Context, h comm.Host, d time.Duration) error {
 }
 
 // bucket is about how many bytes of gradient travel together with overlap.
-func (j *Job) bucket() int {
+func (j *Job) BucketBytes() int {
 	if j.Bucket > 0 {
 		return j.Bucket
 	}

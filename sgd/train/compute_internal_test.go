@@ -18,7 +18,7 @@ func TestInput(t *testing.T) {
 		{4, 6, 0, 120 * time.Millisecond}, {4, 6, 3, 120 * time.Millisecond}, {4, 6, 5, 60 * time.Millisecond}, {1000, 6, 2, 180 * time.Millisecond},
 	} {
 		j := &Job{Workers: c.workers, Node: c.node, Batch: 30, Timing: timing.Timing{Input: 1000}}
-		if got := j.timeline(c.worker, 0).total; got != c.want {
+		if got := j.Timeline(c.worker, 0).total; got != c.want {
 			t.Errorf("%+v: %v", c, got)
 		}
 	}
@@ -29,7 +29,7 @@ func TestReadingIsALimit(t *testing.T) {
 	t.Parallel()
 	at := func(input float64) time.Duration {
 		j := &Job{Workers: 4, Node: 2, Batch: 30, own: sized{flops: 1e6}, Timing: timing.Timing{FLOPS: 1e9, Input: input}}
-		return j.timeline(1, 7).total
+		return j.Timeline(1, 7).total
 	}
 	const passes = 90 * time.Millisecond // three forward passes of 30 samples
 	for input, want := range map[float64]time.Duration{

@@ -21,7 +21,7 @@ type conductor struct {
 
 	made   int    // updates
 	beyond uint64 // gradients of a free run behind its last update
-	meter  progressMeter
+	meter  Meter
 	bytes  crossings // as last told with a step
 	door   *door     // of an open run; else nil
 
@@ -41,7 +41,7 @@ type conductor struct {
 
 func newConductor(o *Observer) (c *conductor, err error) {
 	j := o.Job
-	t := j.traits()
+	t := j.Traits()
 	r := NewRank(j, o.rank.rank)
 	r.h = inEpoch{o.rank.h, o}
 	c = &conductor{Rank: r, o: o, free: t.Conduct == Free, models: t.Models, bytes: crossings{}}
@@ -53,9 +53,9 @@ func newConductor(o *Observer) (c *conductor, err error) {
 		c.door = newDoor(j, o.Start)
 	}
 	if o.Start != nil {
-		c.made = int(o.Start.Ints[keyVersion])
+		c.made = int(o.Start.Ints[KeyVersion])
 		k := checkpoint.Loading(o.Start)
-		c.meter.keepMeter(k)
+		c.meter.Keep(k)
 		err = k.Err()
 	}
 	return c, err
@@ -169,7 +169,7 @@ func (c *conductor) tick(ctx context.Context, hd *comm.Header, w tickWord) error
 	}
 	if c.free && !c.over {
 		c.made++
-		c.meter.add(from, w.loss)
+		c.meter.Add(from, w.loss)
 		if err := c.update(ctx, before); err != nil {
 			return err
 		}
@@ -177,7 +177,7 @@ func (c *conductor) tick(ctx context.Context, hd *comm.Header, w tickWord) error
 			return err
 		}
 	}
-	mark := c.free && crossed(j.CheckpointEvery*j.Workers, before, c.made)
+	mark := c.free && Crossed(j.CheckpointEvery*j.Workers, before, c.made)
 	due := !c.holding && !c.over && j.keepsHere(c.h, j.isLast(made))
 	if (c.over && c.free) || c.stop || mark || due {
 		c.keep = c.keep || due && !c.free && !c.stop
@@ -205,16 +205,16 @@ func (c *conductor) hears(ctx context.Context) error {
 func (c *conductor) update(ctx context.Context, before int) error {
 	j := c.job
 	c.over, c.o.step = c.made >= j.Updates, c.made
-	if crossed(j.reportEvery(), before, c.made) || c.over {
-		p := j.progress(c.made, c.made)
+	if Crossed(j.ReportEvery(), before, c.made) || c.over {
+		p := j.ProgressAt(c.made, c.made)
 		m := record.Progress{Step: c.made, Samples: p.Samples, Epoch: p.Epoch, Seconds: c.h.Now().Seconds()}
-		c.meter.fill(&m, nil)
+		c.meter.Fill(&m, nil)
 		all := c.bytes.beside(func(int) bool { return false })
 		m.BytesUp, m.BytesDown = all.up, all.down
 		if j.Elastic {
 			m.World = len(c.there())
 		}
-		if sched, err := j.schedule(); err == nil {
+		if sched, err := j.Rates(); err == nil {
 			m.LR = sched(p)
 		}
 		c.o.progress(m)
@@ -222,7 +222,7 @@ func (c *conductor) update(ctx context.Context, before int) error {
 	switch {
 	case c.over:
 		return c.call(ctx, callLast, c.models)
-	case crossed(j.EvalEvery, before, c.made):
+	case Crossed(j.EvalEvery, before, c.made):
 		return c.call(ctx, callShow, c.models)
 	}
 	return nil

@@ -38,7 +38,7 @@ func newDoor(j *Job, from *checkpoint.State) *door {
 	d := &door{plans: map[int]*visit{}, steps: map[int]int{}, lives: map[int]uint32{}, awaits: map[int]int{}}
 	version := 0
 	if from != nil {
-		version = int(from.Ints[keyVersion])
+		version = int(from.Ints[KeyVersion])
 	}
 	for w := range j.Workers {
 		d.plans[w] = &visit{plan: j.movesOf(w)}

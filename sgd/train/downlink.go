@@ -48,7 +48,7 @@ func newDownlink(j *Job, id int, sh *wire.Shard) (*downlink, error) {
 		return d, err
 	}
 	for w := 0; w < j.Workers; w++ {
-		p, err := j.content().NewPacker(sh, j.DownCodec, d.block(w))
+		p, err := j.Content().NewPacker(sh, j.DownCodec, d.block(w))
 		if err != nil {
 			return nil, err
 		}

@@ -20,7 +20,7 @@ func (j *Job) checkElastic() error {
 		}
 		return nil
 	}
-	t := j.traits()
+	t := j.Traits()
 	if !t.Elastic && !t.Admits {
 		return j.cannotBeElastic(t)
 	}
@@ -33,7 +33,7 @@ func (j *Job) checkElastic() error {
 		return fmt.Errorf("min_workers is %d, want 0 to %d, the workers that there are", j.MinWorkers, j.Workers)
 	case j.Grows():
 		return errors.New("elastic=on: batch_schedule plans for all workers, and some may leave; use batch_schedule=fixed")
-	case j.normWorkers() > 1:
+	case j.NormWorkers() > 1:
 		return errors.New("elastic=on: batch norms of several workers share statistics, and their groups would change; set bn_group=1")
 	case j.NoiseScale:
 		return errors.New("elastic=on: noise_scale compares the gradients of one worker with those of all, who would be fewer; take noise_scale out of observe")

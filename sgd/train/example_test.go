@@ -12,6 +12,7 @@ import (
 	"github.com/gradlab/gradlab/sgd/nn"
 	"github.com/gradlab/gradlab/sgd/train"
 	"github.com/gradlab/gradlab/sgd/train/checkpoint"
+	"github.com/gradlab/gradlab/sgd/train/mean"
 	"github.com/gradlab/gradlab/sgd/train/record"
 	"github.com/gradlab/gradlab/sgd/train/timing"
 )
@@ -38,7 +39,7 @@ func Example() {
 		Model: model, Data: set,
 		Optimizer: sgd.Momentum{Beta: 0.9}, Schedule: lrschedule.Constant{LR: 0.05},
 		Codec: compress.Families.MustParse("qsgd(bits=4)"), DownCodec: compress.Raw{},
-		Mode: train.Reduce{}, Workers: 4, Batch: 16, Updates: 100, Seed: 1,
+		Mode: mean.Reduce{}, Workers: 4, Batch: 16, Updates: 100, Seed: 1,
 		Timing: timing.Timing{FLOPS: 1e10},
 	}
 	job.Prepare()

@@ -12,6 +12,7 @@ import (
 	"github.com/gradlab/gradlab/sgd"
 	"github.com/gradlab/gradlab/sgd/train"
 	"github.com/gradlab/gradlab/sgd/train/gossip"
+	"github.com/gradlab/gradlab/sgd/train/mean"
 )
 
 // flock is workers with parameters and moments of their own.
@@ -40,7 +41,7 @@ func (c *flock) step(w, step int, at vec) vec {
 // byRounds is training in rounds. With by_rate it is SlowMo (Wang et al. 2019):
 // u ← β·u + Δ/γ, a ← a − α·γ·u, with γ the rate of the round's last step.
 func byRounds(t *testing.T, j *train.Job, _ []event) vec {
-	m := j.Mode.(train.LocalSGD)
+	m := j.Mode.(mean.LocalSGD)
 	c, a := newFlock(t, j), begin(j)
 	slow := newRule(sgd.Plain{}, len(a))
 	if j.Outer != nil {
@@ -60,7 +61,7 @@ func byRounds(t *testing.T, j *train.Job, _ []event) vec {
 			continue
 		}
 		delta := dup(a)
-		add(delta, -1, mean(c.x))
+		add(delta, -1, meanOf(c.x))
 		switch gamma := ownRate(t, j, s-1); {
 		case s <= m.Start:
 			add(a, -1, delta)
@@ -80,7 +81,7 @@ func byRounds(t *testing.T, j *train.Job, _ []event) vec {
 		for _, r := range c.rules {
 			switch {
 			case m.Inner == "average":
-				r.m1, r.m2 = mean(m1), mean(m2)
+				r.m1, r.m2 = meanOf(m1), meanOf(m2)
 			case m.Inner == "reset" && s >= m.Start:
 				r.m1, r.m2 = make(vec, len(a)), make(vec, len(a))
 			}
@@ -236,7 +237,7 @@ func byPairs(t *testing.T, j *train.Job, events []event) vec {
 			}
 		}
 	}
-	return mean(shown) // some go on after they were asked for the last time
+	return meanOf(shown) // some go on after they were asked for the last time
 }
 
 // sameWords compares what a worker says with what it should.
@@ -332,7 +333,7 @@ func byPushes(t *testing.T, j *train.Job, events []event) vec {
 	if took < j.Updates/4 || light < j.Updates/4 {
 		t.Errorf("%d messages and %d steps at another weight than 1, in %d steps: too few to tell", took, light, j.Updates)
 	}
-	return mean(shown)
+	return meanOf(shown)
 }
 
 // slope is a model whose gradient is the mean input, whatever the parameters are.

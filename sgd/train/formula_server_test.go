@@ -24,7 +24,7 @@ func bySum(t *testing.T, j *train.Job, _ []event) vec {
 		for rank := range j.Workers {
 			grads = append(grads, gradientAt(t, j, w, rank, s))
 		}
-		add(w, -1, r.update(t, mean(grads), learningRate(t, j, s), s))
+		add(w, -1, r.update(t, meanOf(grads), learningRate(t, j, s), s))
 	}
 	return w
 }

@@ -205,8 +205,8 @@ func (r *rule) update(t *testing.T, g vec, rate float64, n int) vec {
 	return u
 }
 
-// mean of several vectors.
-func mean(of []vec) vec {
+// meanOf several vectors.
+func meanOf(of []vec) vec {
 	out := make(vec, len(of[0]))
 	for _, x := range of {
 		add(out, 1/float64(len(of)), x)

@@ -7,6 +7,7 @@ import (
 	"github.com/gradlab/gradlab/comm/local"
 	"github.com/gradlab/gradlab/internal/patience"
 	"github.com/gradlab/gradlab/sgd/train"
+	"github.com/gradlab/gradlab/sgd/train/mean"
 )
 
 func fused(cycle time.Duration, bucket int) option {
@@ -73,9 +74,9 @@ func TestFusionSavesFrames(t *testing.T) {
 func TestFusionIsRefused(t *testing.T) {
 	t.Parallel()
 	for name, o := range map[string]option{
-		"no overlap": func(j *train.Job) { j.Mode, j.Cycle = train.Reduce{}, time.Millisecond },
+		"no overlap": func(j *train.Job) { j.Mode, j.Cycle = mean.Reduce{}, time.Millisecond },
 		"servers":    func(j *train.Job) { j.Overlap, j.Cycle = true, time.Millisecond },
-		"too short":  func(j *train.Job) { j.Mode, j.Overlap, j.Cycle = train.Reduce{}, true, time.Nanosecond },
+		"too short":  func(j *train.Job) { j.Mode, j.Overlap, j.Cycle = mean.Reduce{}, true, time.Nanosecond },
 	} {
 		j := job(t)
 		o(j)

@@ -28,8 +28,8 @@ func (b batches) at(step int) stretchOf {
 	return b[sort.Search(len(b), func(i int) bool { return b[i].step > step })-1]
 }
 
-// batchAt is the samples of each worker in a step.
-func (j *Job) batchAt(step int) int {
+// BatchAt is the samples of each worker in a step.
+func (j *Job) BatchAt(step int) int {
 	switch {
 	case j.joined != nil:
 		return j.joined.share(0)
@@ -158,7 +158,7 @@ func (j *Job) checkBatches() error {
 	if !j.Grows() {
 		return nil
 	}
-	if t := j.traits(); !t.Timeless || t.Coordinator {
+	if t := j.Traits(); !t.Timeless || t.Coordinator {
 		return fmt.Errorf("batch_schedule %s: in mode %s with this policy workers do not step together, and each would be at another batch; use batch_schedule=fixed, or a run in step, such as mode=reduce", lrschedule.Batches.Spec(j.Batches), Modes.Spec(j.Mode))
 	}
 	return j.PlanBatches()

@@ -91,7 +91,7 @@ func (m *member) heal(ctx context.Context, v comm.Host, of Membership) (*checkpo
 	me := of.number(m.job, m.rank)
 	if m.job.Served() {
 		st := checkpoint.New()
-		st.Ints[keyVersion], st.Ints[checkpoint.Key(checkpoint.KeyStep, me)] = int64(of.Step), int64(of.Step)
+		st.Ints[KeyVersion], st.Ints[checkpoint.Key(checkpoint.KeyStep, me)] = int64(of.Step), int64(of.Step)
 		return st, nil
 	}
 	by := of.number(m.job, of.healer())
@@ -102,7 +102,7 @@ func (m *member) heal(ctx context.Context, v comm.Host, of Membership) (*checkpo
 	defer mail.Release()
 	if m.job.Weightless {
 		st := checkpoint.New()
-		st.Ints[keyVersion] = int64(of.Step)
+		st.Ints[KeyVersion] = int64(of.Step)
 		return st, nil
 	}
 	st, err := checkpoint.Decode(append([]byte(nil), mail.Body...), sgd.Layout{})

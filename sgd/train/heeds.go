@@ -26,7 +26,7 @@ func (j *Job) Heeds(choice string) bool {
 			return false
 		}
 	}
-	return !slices.Contains(choices, choice) || slices.Contains(j.traits().Heeds, choice)
+	return !slices.Contains(choices, choice) || slices.Contains(j.Traits().Heeds, choice)
 }
 
 // checkGroup refuses a policy that counts on more workers than there are. What it

@@ -180,14 +180,14 @@ type Job struct {
 }
 
 // World is the number of ranks that train, the observer left out.
-func (j *Job) World() int { return j.Workers + j.traits().Servers }
+func (j *Job) World() int { return j.Workers + j.Traits().Servers }
 
 // Observer is the rank of the observer.
 func (j *Job) Observer() int { return j.World() }
 
 // numShards is the number of ranks that hold a shard of the parameters.
 func (j *Job) numShards() int {
-	t := j.traits()
+	t := j.Traits()
 	if t.Coordinator {
 		return t.Servers - 1
 	}
@@ -231,7 +231,7 @@ func (j *Job) Check() error {
 	case j.NonFinite != "" && j.NonFinite != "fail" && j.NonFinite != "zero":
 		return fmt.Errorf("nonfinite is %q, want fail or zero", j.NonFinite)
 	}
-	if _, err := j.schedule(); err != nil {
+	if _, err := j.Rates(); err != nil {
 		return err
 	}
 	if err := j.checkServerless(); err != nil {
@@ -335,7 +335,8 @@ func (j *Job) Prepare() {
 	_, _ = j.PlanBatches(), j.planSides() // Check tells what is wrong
 }
 
-func (j *Job) schedule() (lrschedule.Schedule, error) {
+// Rates makes the learning rates of the run, as they depend on its progress.
+func (j *Job) Rates() (lrschedule.Schedule, error) {
 	if j.joined != nil {
 		return j.joined.scaled()
 	}
@@ -355,7 +356,7 @@ func (j *Job) run() lrschedule.Run {
 
 // progress of a run in which gradients of that many batches have gone into
 // version updates.
-func (j *Job) progress(version, batches int) lrschedule.Progress {
+func (j *Job) ProgressAt(version, batches int) lrschedule.Progress {
 	samples := j.drawn(batches)
 	return lrschedule.Progress{
 		Step: version, Total: j.Updates, Samples: samples,
@@ -364,12 +365,12 @@ func (j *Job) progress(version, batches int) lrschedule.Progress {
 }
 
 // perPush is the number of batches in one push.
-func (j *Job) perPush() int { return max(1, j.traits().PerPush) }
+func (j *Job) perPush() int { return max(1, j.Traits().PerPush) }
 
-// progressOf is the progress of a run whose workers have made step steps each.
-func (j *Job) progressOf(step int) lrschedule.Progress {
+// ProgressOf is the progress of a run whose workers have made step steps each.
+func (j *Job) ProgressOf(step int) lrschedule.Progress {
 	batches := step * j.Workers
-	return j.progress(batches/j.PerUpdate(), batches)
+	return j.ProgressAt(batches/j.PerUpdate(), batches)
 }
 
 // IsStopping says whether the run is to stop: it was asked to, or has come to Until.
@@ -392,7 +393,7 @@ func (j *Job) isReached() bool { return j.reached != nil && j.reached.Load() }
 // draw addresses the batch of a worker's step: the same in every mode and
 // place.
 func (j *Job) draw(worker, step int) sgd.Draw {
-	d := sgd.Draw{First: j.drawn(step*j.Workers + worker), N: j.batchAt(step), Side: j.Side(step)}
+	d := sgd.Draw{First: j.drawn(step*j.Workers + worker), N: j.BatchAt(step), Side: j.Side(step)}
 	if j.joined != nil {
 		d.N = j.joined.share(worker)
 	}

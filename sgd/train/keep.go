@@ -25,19 +25,19 @@ type keptMeter struct {
 	Noise  *compute.Noise `json:",omitempty"`
 }
 
-func (m *progressMeter) keep() keptMeter {
+func (m *Meter) keep() keptMeter {
 	losses := make([]uint64, len(m.loss))
 	for i, x := range m.loss {
 		losses[i] = math.Float64bits(x)
 	}
 	var measured *compute.Noise
-	if m.noise.Weight > 0 {
-		measured = &m.noise
+	if m.Noise.Weight > 0 {
+		measured = &m.Noise
 	}
 	return keptMeter{losses, m.n, m.before, m.age, m.gap, m.step, m.at, measured}
 }
 
-func (k keptMeter) meter() progressMeter {
+func (k keptMeter) meter() Meter {
 	loss := make([]float64, len(k.Losses))
 	for i, b := range k.Losses {
 		loss[i] = math.Float64frombits(b)
@@ -46,7 +46,7 @@ func (k keptMeter) meter() progressMeter {
 	if k.Noise != nil {
 		measured = *k.Noise
 	}
-	return progressMeter{loss, k.N, measured, k.Before, k.Age, k.Gap, k.Step, k.At}
+	return Meter{loss, k.N, measured, k.Before, k.Age, k.Gap, k.Step, k.At}
 }
 
 // keptMeasures are the measures of a server in a checkpoint.
@@ -67,7 +67,7 @@ type keptStamp struct {
 func (s stamp) keep() keptStamp { return keptStamp{s.version, s.at} }
 
 // keepMeter keeps the meter of the rank, or the observer, that tells progress.
-func (m *progressMeter) keepMeter(k *checkpoint.Keeper) {
+func (m *Meter) Keep(k *checkpoint.Keeper) {
 	kept := m.keep()
 	if ok := k.Record(keyMeter, &kept); ok && k.Loads() {
 		*m = kept.meter()

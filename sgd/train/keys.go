@@ -11,11 +11,11 @@ import (
 // checkpoints are read by these names, so none of them changes.
 const (
 	// Of the whole run.
-	keyVersion     = "version"     // updates made
+	KeyVersion     = "version"     // updates made
 	keyNanoseconds = "nanoseconds" // the net's clock
-	keyParam       = "param"       // parameters
-	keyOpt         = "opt/"        // + slot: the optimizer's state
-	keyRound       = "round"       // localsgd: exchanges made
+	KeyParam       = "param"       // parameters
+	KeyOpt         = "opt/"        // + slot: the optimizer's state
+	KeyRound       = "round"       // localsgd: exchanges made
 	keyMeter       = "meter"       // of progress, of the rank that tells it or the observer
 	keyMembers     = "members"     // of an elastic run: its memberships
 	keyGoing       = "going"       // the ranks have gone on: nobody waits for the checkpoint
@@ -26,9 +26,9 @@ const (
 	keyLost   = "lost"   // of an elastic run: squares of residuals that were given up
 	keyLeft   = "left"   // virtual nanoseconds at which it left the step
 	keyOwn    = "own"    // parameters of its own
-	keyInner  = "inner"  // + slot: state of its own optimizer
+	KeyInner  = "inner"  // + slot: state of its own optimizer
 
-	keyUp      = "codec/up"     // + block: codecs of what it sends
+	KeyUp      = "codec/up"     // + block: codecs of what it sends
 	keyAmend   = "amend/worker" // + name: a corrector that works at the worker
 	keyDelays  = "delays"       // and staleness: how often
 	keyRelay   = "relay"        // and shard: sums passed on

@@ -23,7 +23,7 @@ type Due struct {
 func (r *Rank) Due(updates int) Due {
 	j := r.job
 	over, every := updates == j.Updates, j.EvalEvery
-	return Due{Progress: over || updates%j.reportEvery() == 0, Eval: !over && every > 0 && updates%every == 0, Over: over}
+	return Due{Progress: over || updates%j.ReportEvery() == 0, Eval: !over && every > 0 && updates%every == 0, Over: over}
 }
 
 // Halt says whether the ranks come to rest after an update.
@@ -67,7 +67,7 @@ func (r *Rank) Save(ctx context.Context, p Part) error {
 }
 
 // passing tells the state of a rank that goes on at once: all are at the same step.
-func (r *Rank) passing(ctx context.Context, p Part) error {
+func (r *Rank) SaveInStep(ctx context.Context, p Part) error {
 	st, err := r.state(p)
 	if err != nil {
 		return err

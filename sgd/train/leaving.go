@@ -14,7 +14,7 @@ type leaving interface {
 	plan(ctx context.Context)
 	// price says what a round costs on a virtual clock, and lets pass what comes
 	// before it.
-	price(ctx context.Context, tl timeline, coding time.Duration) error
+	price(ctx context.Context, tl Timeline, coding time.Duration) error
 	// do performs the work of a round.
 	do(ctx context.Context) error
 }
@@ -30,7 +30,7 @@ func (w whole) plan(ctx context.Context) {
 	}
 }
 
-func (w whole) price(_ context.Context, tl timeline, coding time.Duration) error {
+func (w whole) price(_ context.Context, tl Timeline, coding time.Duration) error {
 	w.work.Cost[0] = tl.total + coding
 	return nil
 }
@@ -80,13 +80,13 @@ func (w inParts) plan(ctx context.Context) {
 	}
 }
 
-func (w inParts) price(ctx context.Context, tl timeline, _ time.Duration) error {
+func (w inParts) price(ctx context.Context, tl Timeline, _ time.Duration) error {
 	if w.h.Virtual() { // parameters arrive while the forward pass goes on
-		for span, share := range tl.span {
+		for span, share := range tl.Shares {
 			if err := w.need(ctx, span); err != nil {
 				return err
 			}
-			if err := w.h.Sleep(ctx, time.Duration(share*float64(tl.forward))); err != nil {
+			if err := w.h.Sleep(ctx, time.Duration(share*float64(tl.Forward))); err != nil {
 				return err
 			}
 		}
@@ -137,20 +137,20 @@ func (w inParts) overlapped(ctx context.Context, at func(int) error) error {
 }
 
 // backward fills in the virtual time of the backward pass up to each mark.
-func (w inParts) backward(tl timeline) {
+func (w inParts) backward(tl Timeline) {
 	cost := w.work.Cost
 	done := time.Duration(0)
-	sum, span := 0.0, len(tl.span)-1
+	sum, span := 0.0, len(tl.Shares)-1
 	for i, p := range w.order {
 		for ; span >= 0 && span >= p.firstSpan(); span-- {
-			sum += tl.span[span]
+			sum += tl.Shares[span]
 		}
 		if i == len(w.order)-1 { // whatever is left of the pass
 			sum = 1
 		}
-		at := time.Duration(2 * sum * float64(tl.forward))
+		at := time.Duration(2 * sum * float64(tl.Forward))
 		cost[i] = max(at-done, 0) + p.encoding()
 		done = max(at, done)
 	}
-	cost[0] += tl.between
+	cost[0] += tl.Between
 }

@@ -29,8 +29,8 @@ func (m *meeting) stop(_ int, v []float64) error {
 	return <-m.goOn
 }
 
-// meet makes the rank's pass. Its virtual time is in equal stretches between the meetings.
-func (r *Rank) meet(ctx context.Context) error {
+// meet makes the pass of a rank. Its virtual time is in equal stretches between the meetings.
+func meet(ctx context.Context, r *Rank) error {
 	m, p, job := r.meeting, r.pass, r.job
 	if m == nil {
 		m = &meeting{asks: make(chan []float64), goOn: make(chan error), ended: make(chan error, 1)}
@@ -50,7 +50,7 @@ func (r *Rank) meet(ctx context.Context) error {
 	var asked []float64
 	var over, started bool
 	var failed error
-	total := job.timeline(r.rank, r.step).total
+	total := job.Timeline(r.rank, r.step).total
 	stretch := comm.Work{Cost: []time.Duration{total / time.Duration(micros*len(sums)+1)}, Run: func(func(int) error) error {
 		job.cores.gate.Enter()
 		defer job.cores.gate.Leave()

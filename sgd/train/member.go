@@ -265,7 +265,7 @@ func (m *member) join(of Membership, start, healed *checkpoint.State) error {
 	case healed != nil:
 		k.Of, k.Anew = healed, true
 	case start != nil:
-		at = int(start.Ints[keyVersion])
+		at = int(start.Ints[KeyVersion])
 	default:
 		if k.Of, err = m.before(of); err != nil {
 			return err
@@ -363,7 +363,7 @@ func (m *member) hold(r *Rank, p Part) error {
 	if m.keeps() {
 		p.Keep(k)
 	}
-	k.Int(keyVersion, &r.step)
+	k.Int(KeyVersion, &r.step)
 	if k.Err() != nil {
 		return k.Err()
 	}

@@ -134,7 +134,7 @@ func (j *Job) weight(samples int) float64 {
 	if j.joined == nil || j.joined.samples%j.Workers == 0 {
 		return 1
 	}
-	if t := j.traits(); !t.Sums && t.Servers == 0 {
+	if t := j.Traits(); !t.Sums && t.Servers == 0 {
 		return 1
 	}
 	return float64(samples*j.Workers) / float64(j.joined.samples)
@@ -142,7 +142,7 @@ func (j *Job) weight(samples int) float64 {
 
 // scaled is the schedule of the run, as the epoch has it.
 func (e *joined) scaled() (lrschedule.Schedule, error) {
-	s, err := e.of.schedule()
+	s, err := e.of.Rates()
 	if err != nil || e.rate == 1 {
 		return s, err
 	}

@@ -147,8 +147,8 @@ func with(reasons map[string]string, key, why string) map[string]string {
 	return out
 }
 
-// traits is what the job's mode claims.
-func (j *Job) traits() Traits {
+// Traits is what the job's mode claims.
+func (j *Job) Traits() Traits {
 	t := j.Mode.Traits(j)
 	if j.Elastic { // when workers leave depends on the clock
 		t.Timeless = false
@@ -161,7 +161,7 @@ func (j *Job) traits() Traits {
 // to be trained only once, and its times on other networks and devices come from a
 // weightless one with its Sizes. A test runs every mode with every policy on two
 // clusters and compares.
-func (j *Job) Timeless() bool { return j.traits().Timeless }
+func (j *Job) Timeless() bool { return j.Traits().Timeless }
 
 // ErrNotShared ends a run whose workers share memory, where they have none to share.
 var ErrNotShared = errors.New("workers write to memory that they share, and only net=local gives them some; use mode adpsgd or agp between processes and on the virtual cluster")
@@ -170,10 +170,10 @@ var ErrNotShared = errors.New("workers write to memory that they share, and only
 func (j *Job) served() int { return max(1, j.Servers) }
 
 // Served says whether the job's mode has servers.
-func (j *Job) Served() bool { return j.traits().Servers > 0 }
+func (j *Job) Served() bool { return j.Traits().Servers > 0 }
 
 // PerUpdate is the number of gradients in one update.
-func (j *Job) PerUpdate() int { return j.traits().PerUpdate }
+func (j *Job) PerUpdate() int { return j.Traits().PerUpdate }
 
 // refusal is a key, or a word of key observe, that modes may refuse: what it is set to, if
 // not to its default, and what to set it to; empty: a word of observe.
@@ -204,7 +204,7 @@ func Refusals() (keys []string) {
 
 // checkTraits refuses what the mode does not take, with its reason.
 func (j *Job) checkTraits() error {
-	t, mode := j.traits(), Modes.Spec(j.Mode)
+	t, mode := j.Traits(), Modes.Spec(j.Mode)
 	switch {
 	case t.Servers > 0 && j.Servers < 1:
 		return fmt.Errorf("servers is %d, want at least 1 in mode %s", j.Servers, mode)

@@ -142,7 +142,7 @@ func (n *near) goes(away bool) {
 // another activity, failed of.
 func (p *Peer) Lost(err error) error {
 	gone, ok := err.(*comm.PeerError) // not errors.As: what is wrapped is a failure of this rank
-	if !ok || gone.Ended && !p.job.open() || gone.Rank >= p.job.Workers || !p.job.traits().Outlives {
+	if !ok || gone.Ended && !p.job.open() || gone.Rank >= p.job.Workers || !p.job.Traits().Outlives {
 		return err
 	}
 	p.near.died(gone)

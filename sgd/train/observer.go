@@ -53,7 +53,7 @@ type Observer struct {
 	shards  []*wire.Shard
 	layout  sgd.Layout
 	now     func() time.Duration
-	marks   map[int]mark // rank → announced snapshot
+	marks   map[int]Mark // rank → announced snapshot
 	crossed crossings    // of workers without servers; with them nil
 	parts   map[evalKey]*evalParts
 	states  map[int]*checkpoint.State
@@ -95,13 +95,13 @@ func (o *Observer) Program(ctx context.Context, h comm.Host) error {
 		o.crossed = crossings{}
 		o.shards = []*wire.Shard{wire.WholeShard(o.layout)}
 	}
-	if j.traits().Conduct != NotConducted {
+	if j.Traits().Conduct != NotConducted {
 		var err error
 		if o.conduct, err = newConductor(o); err != nil {
 			return err
 		}
 	}
-	o.marks, o.parts, o.states, o.lives = map[int]mark{}, map[evalKey]*evalParts{}, map[int]*checkpoint.State{}, map[int]uint32{}
+	o.marks, o.parts, o.states, o.lives = map[int]Mark{}, map[evalKey]*evalParts{}, map[int]*checkpoint.State{}, map[int]uint32{}
 	if err := o.loadMembers(); err != nil {
 		return err
 	}
@@ -154,7 +154,7 @@ func (o *Observer) Program(ctx context.Context, h comm.Host) error {
 	if err := o.settle(ctx); err != nil {
 		return err
 	}
-	if j.traits().Sums && !o.Reached { // it lasts until the last worker has the sums
+	if j.Traits().Sums && !o.Reached { // it lasts until the last worker has the sums
 		for _, r := range o.Reports {
 			o.Final.Seconds = max(o.Final.Seconds, r.Seconds)
 		}
@@ -186,7 +186,7 @@ func (o *Observer) gone(ctx context.Context, h comm.Host, err error, p *comm.Pee
 		return o.mourn(ctx, h, p, ended)
 	case ended[p.Rank]:
 		return nil
-	case p.Rank >= j.Workers || !j.traits().Outlives:
+	case p.Rank >= j.Workers || !j.Traits().Outlives:
 		return p
 	}
 	ended[p.Rank] = true
@@ -263,7 +263,7 @@ func (o *Observer) take(ctx context.Context, h comm.Host, from int, f comm.Frame
 		}
 		o.census.hear(o.Job, s)
 	case onMark.Tag():
-		var m mark
+		var m Mark
 		if err := o.decode(f, &m); err != nil {
 			return err
 		}
@@ -342,7 +342,7 @@ func (o *Observer) reach(ctx context.Context, h comm.Host) error {
 	}
 	j.reached.Store(true)
 	for r := j.Workers; r < j.World(); r++ {
-		if j.traits().Coordinator && r != j.Coordinator() {
+		if j.Traits().Coordinator && r != j.Coordinator() {
 			continue
 		}
 		if err := onReached.Send(ctx, o.rank, r, message.Nothing{}, 0); err != nil && !isGone(err) {
@@ -459,7 +459,7 @@ func (o *Observer) checkpoint(ctx context.Context, h comm.Host, ended map[int]bo
 	if o.marked != nil {
 		return o.openCheckpoint(ctx, h, ended)
 	}
-	if j := o.Job; j.open() && j.traits().Coordinator && o.states[j.Coordinator()] == nil { // of who is there it says the last word
+	if j := o.Job; j.open() && j.Traits().Coordinator && o.states[j.Coordinator()] == nil { // of who is there it says the last word
 		return nil
 	}
 	for r := 0; r < o.Job.World(); r++ {
@@ -478,11 +478,11 @@ func (o *Observer) checkpoint(ctx context.Context, h comm.Host, ended map[int]bo
 	free := o.conduct != nil && o.conduct.free
 	if free {
 		k := checkpoint.Saving(all)
-		if o.conduct.meter.keepMeter(k); k.Err() != nil {
+		if o.conduct.meter.Keep(k); k.Err() != nil {
 			return k.Err()
 		}
 	}
-	version := int(all.Ints[keyVersion])
+	version := int(all.Ints[KeyVersion])
 	if err := o.Sink.Checkpoint(version, all); err != nil {
 		return err
 	}
@@ -511,9 +511,9 @@ func (o *Observer) together() *checkpoint.State {
 		if id := r - o.Job.Workers; id >= 0 && id < o.servers {
 			o.unpack(all, o.shards[id], st)
 		}
-		version := max(all.Ints[keyVersion], st.Ints[keyVersion])
+		version := max(all.Ints[KeyVersion], st.Ints[KeyVersion])
 		all.Merge(st)
-		all.Ints[keyVersion] = version
+		all.Ints[KeyVersion] = version
 	}
 	all.Ints[keyNanoseconds] = int64(o.now())
 	o.keepMembers(all)

@@ -23,7 +23,7 @@ type marked struct {
 // invited is who is there when an open run begins.
 func (o *Observer) invited() (now Membership) {
 	if o.Start != nil {
-		now.Step = int(o.Start.Ints[keyVersion])
+		now.Step = int(o.Start.Ints[KeyVersion])
 	}
 	for w := range o.Job.Workers {
 		if !o.Job.isAway(w, o.Start) {
@@ -35,7 +35,7 @@ func (o *Observer) invited() (now Membership) {
 
 // opens notes who is there when an open run begins.
 func (o *Observer) opens(m Membership) {
-	if o.servers > 0 && !o.Job.traits().Coordinator { // which knows who is in a checkpoint
+	if o.servers > 0 && !o.Job.Traits().Coordinator { // which knows who is in a checkpoint
 		o.marked, o.flows = map[int]marked{}, map[int]flow{}
 	}
 	m.Epoch, m.Seconds = len(o.Members)+1, o.now().Seconds()
@@ -268,12 +268,12 @@ func (o *Observer) openCheckpoint(ctx context.Context, h comm.Host, ended map[in
 	}
 	o.states = next
 	if lead != nil { // shards may be at others: it is the first that tells of updates, and calls who is due
-		all.Ints[keyVersion] = lead.Ints[keyVersion]
+		all.Ints[KeyVersion] = lead.Ints[KeyVersion]
 	}
 	for _, f := range o.flows {
 		all.Merge(f.kept)
 	}
-	version := int(all.Ints[keyVersion])
+	version := int(all.Ints[KeyVersion])
 	if err := o.Sink.Checkpoint(version, all); err != nil {
 		return err
 	}

@@ -21,10 +21,10 @@ import (
 // or, where there is none, by the observer too.
 
 // inEpochs says that the workers of an elastic run are members of epochs.
-func (j *Job) inEpochs() bool { return j.Elastic && j.traits().Elastic }
+func (j *Job) inEpochs() bool { return j.Elastic && j.Traits().Elastic }
 
 // open says that those of an elastic run come and go by themselves.
-func (j *Job) open() bool { return j.Elastic && j.traits().Admits }
+func (j *Job) open() bool { return j.Elastic && j.Traits().Admits }
 
 // checkOpen refuses what has no meaning where nobody waits for who comes.
 func (j *Job) checkOpen() error {
@@ -55,7 +55,7 @@ func resumedAt(r *Rank) int {
 	if !r.Resumes() {
 		return 0
 	}
-	return int(r.start.Ints[keyVersion])
+	return int(r.start.Ints[KeyVersion])
 }
 
 // invited waits for the word to begin, which a worker of an open run asks for: its process
@@ -126,7 +126,7 @@ func (v *visit) next(joins bool) (step int, ok bool) {
 func (j *Job) isAway(worker int, from *checkpoint.State) bool {
 	version := 0
 	if from != nil {
-		version = int(from.Ints[keyVersion])
+		version = int(from.Ints[KeyVersion])
 	}
 	return j.AwayAt(worker, version) && (j.Served() || from == nil || !checkpoint.Loading(from).Lived(worker))
 }

@@ -26,13 +26,13 @@ func NewOwnRule(r *Rank) (*OwnRule, error) {
 			return nil, fmt.Errorf("optimizer: %w", err)
 		}
 	}
-	o.sched, err = r.job.schedule()
+	o.sched, err = r.job.Rates()
 	return o, err
 }
 
 // step is the optimizer's present step.
 func (o *OwnRule) step() sgd.Step {
-	s := o.rank.job.progressOf(o.rank.step)
+	s := o.rank.job.ProgressOf(o.rank.step)
 	return sgd.Step{N: o.rank.step, Epoch: s.Epoch, LR: o.sched(s), Seed: o.rank.job.Seed}
 }
 
@@ -52,4 +52,4 @@ func (o *OwnRule) Direction(grad, params []float32) {
 }
 
 // Keep keeps what the optimizer remembers.
-func (o *OwnRule) Keep(k *checkpoint.Keeper) { o.opt.Keep(k, checkpoint.Under(keyInner, o.rank.rank)) }
+func (o *OwnRule) Keep(k *checkpoint.Keeper) { o.opt.Keep(k, checkpoint.Under(KeyInner, o.rank.rank)) }

@@ -48,11 +48,11 @@ type Pass struct {
 // every step.
 func (r *Rank) Compute(ctx context.Context, p Pass) error {
 	if r.gradwork.Run == nil {
-		r.gradwork = comm.Work{Cost: make([]time.Duration, 1), Run: func(func(int) error) error { return r.makePass() }}
+		r.gradwork = comm.Work{Cost: make([]time.Duration, 1), Run: func(func(int) error) error { return r.MakePass(r.passCtx, r.pass) }}
 	}
 	r.pass, r.passCtx = p, ctx
 	if p.Meet != nil {
-		return r.meet(ctx)
+		return meet(ctx, r)
 	}
 	work := r.gradwork
 	if p.Void != 0 {
@@ -79,21 +79,16 @@ func (r *Rank) Compute(ctx context.Context, p Pass) error {
 // MakePass makes a gradient on this goroutine, as Compute does, for a part that prices passes
 // together with other work. Nothing is made without weights.
 func (r *Rank) MakePass(ctx context.Context, p Pass) error {
-	r.pass, r.passCtx = p, ctx
-	return r.makePass()
-}
-
-// makePass is the work of a pass.
-func (r *Rank) makePass() error {
+	r.pass = p
 	if r.job.Weightless {
 		return nil
 	}
 	d := r.seat.take()
 	defer r.seat.give(d)
-	if err := r.differentiate(r.passCtx, d, r.pass.On, r.pass.Need, r.pass.Ready); err != nil || r.pass.Then == nil {
+	if err := r.differentiate(ctx, d, p.On, p.Need, p.Ready); err != nil || p.Then == nil {
 		return err
 	}
-	return r.pass.Then()
+	return p.Then()
 }
 
 // Away runs f, which may wait for another rank, without the core of the pass that calls it.

@@ -42,7 +42,7 @@ type Peer struct {
 	passed Pass
 	delays []uint64 // histogram: how often others changed x while a gradient was made
 	spaced int      // steps between boundaries; see apart
-	meter  progressMeter
+	meter  Meter
 
 	near    near
 	guest   Guest  // its mode, in an open run
@@ -148,7 +148,7 @@ func (g *gossiper) Final(r *record.RankReport) {
 // run makes the steps of a peer.
 func (p *Peer) run(ctx context.Context, g *gossiper) (stopped bool, err error) {
 	m, h, free := g.mover, p.h, p.free()
-	if _, err := p.catchUp(ctx); err != nil {
+	if _, err := p.CatchUp(ctx); err != nil {
 		return false, err
 	}
 	if err := p.arrive(ctx); err != nil || p.visit.gone() {
@@ -296,7 +296,7 @@ func (p *Peer) Encoding() time.Duration { return p.codec.Encoding(p.shard.Whole,
 func (p *Peer) Decoding() time.Duration { return p.codec.Decoding(p.shard.Whole) }
 
 // Elapse lets d pass on a virtual clock, in an activity beside the main one.
-func (p *Peer) Elapse(ctx context.Context, d time.Duration) error { return elapse(ctx, p.h, d) }
+func (p *Peer) Elapse(ctx context.Context, d time.Duration) error { return Elapse(ctx, p.h, d) }
 
 // Decoded lets n decodings pass on a virtual clock, in the main activity.
 func (p *Peer) Decoded(ctx context.Context, n int) error {
@@ -451,11 +451,11 @@ func (p *Peer) Late(times int) {
 func (p *Peer) report(ctx context.Context, m Mover) (flags uint16, err error) {
 	v, j := p.step, p.job
 	if p.rank == 0 {
-		p.meter.add(0, p.loss)
-		if v%j.reportEvery() == 0 || v == j.Updates {
-			s := j.progress(v, v*j.Workers)
+		p.meter.Add(0, p.loss)
+		if v%j.ReportEvery() == 0 || v == j.Updates {
+			s := j.ProgressAt(v, v*j.Workers)
 			pr := record.Progress{Step: v, Samples: s.Samples, Epoch: s.Epoch, Seconds: p.h.Now().Seconds(), LR: p.rule.sched(s)}
-			p.meter.fill(&pr, nil)
+			p.meter.Fill(&pr, nil)
 			c, w := p.h.Traffic().Count(), uint64(j.Workers)
 			pr.BytesUp, pr.BytesDown = c.SentBytes[comm.Gradient]*w, c.RecvBytes[comm.Gradient]*w
 			if err := p.tellJSON(ctx, onProgress, pr); err != nil {
@@ -469,12 +469,12 @@ func (p *Peer) report(ctx context.Context, m Mover) (flags uint16, err error) {
 	if v == j.Updates {
 		return 0, nil
 	}
-	if crossed(j.EvalEvery, v-1, v) {
+	if Crossed(j.EvalEvery, v-1, v) {
 		if err := p.snapshot(ctx, m.Model(), v, false); err != nil {
 			return 0, err
 		}
 	}
-	if crossed(j.CheckpointEvery, v-1, v) {
+	if Crossed(j.CheckpointEvery, v-1, v) {
 		return p.checkpoint(ctx, checkpoint.New(), m, v)
 	}
 	return 0, nil
@@ -483,13 +483,13 @@ func (p *Peer) report(ctx context.Context, m Mover) (flags uint16, err error) {
 // snapshot tells the observer the parameters x, which it releases, at an update.
 func (p *Peer) snapshot(ctx context.Context, x wire.Vector, update int, last bool) error {
 	defer x.Release()
-	s := p.job.progress(update, update*p.job.PerUpdate())
+	s := p.job.ProgressAt(update, update*p.job.PerUpdate())
 	c := p.h.Traffic().Count()
-	m := mark{
+	m := Mark{
 		Version: update, Samples: s.Samples, Epoch: s.Epoch, Seconds: p.h.Now().Seconds(),
 		Up: c.SentBytes[comm.Gradient], Down: c.RecvBytes[comm.Gradient], Last: last, Bare: p.job.Weightless,
 	}
-	return p.mark(ctx, m, x)
+	return p.Snapshot(ctx, m, x)
 }
 
 // checkpoint tells the worker's state and waits until that of all is kept.
@@ -511,12 +511,12 @@ func (p *Peer) tellState(ctx context.Context, st *checkpoint.State, m Mover, upd
 	if p.job.Weightless { // there is nothing to keep
 		return p.sendState(ctx, nil)
 	}
-	st.Ints[keyVersion] = int64(updates)
+	st.Ints[KeyVersion] = int64(updates)
 	k := checkpoint.Saving(st)
 	p.keep(k)
 	m.Keep(k)
 	c := p.h.Traffic().Count() // with what the mode took in to be saved
-	tallied(st, p.rank, p.h, c.SentBytes[comm.Gradient], c.RecvBytes[comm.Gradient])
+	Tally(st, p.rank, p.h, c.SentBytes[comm.Gradient], c.RecvBytes[comm.Gradient])
 	if k.Err() != nil {
 		return k.Err()
 	}
@@ -537,13 +537,13 @@ func (p *Peer) keep(k *checkpoint.Keeper) {
 		k.Vector(checkpoint.Key(keyOwn, p.rank), p.X.F())
 	}
 	p.rule.Keep(k)
-	p.codec.Keep(k, checkpoint.Under(keyUp, p.rank))
+	p.codec.Keep(k, checkpoint.Under(KeyUp, p.rank))
 	if p.rank == 0 && !p.free() {
-		p.meter.keepMeter(k)
+		p.meter.Keep(k)
 	}
 }
 
 // free says whether nobody waits for anybody.
 func (p *Peer) free() bool {
-	return p.job.traits().Conduct == Free
+	return p.job.Traits().Conduct == Free
 }

@@ -10,6 +10,7 @@ import (
 	"github.com/gradlab/gradlab/internal/patience"
 	"github.com/gradlab/gradlab/sgd"
 	"github.com/gradlab/gradlab/sgd/train"
+	"github.com/gradlab/gradlab/sgd/train/mean"
 )
 
 func prior(bucket int) option {
@@ -188,15 +189,15 @@ func TestPartitionIsTheRoadWithout(t *testing.T) {
 func TestPriorityIsRefused(t *testing.T) {
 	t.Parallel()
 	for name, o := range map[string]option{
-		"no overlap": func(j *train.Job) { j.Mode, j.Priority = train.Reduce{}, true },
+		"no overlap": func(j *train.Job) { j.Mode, j.Priority = mean.Reduce{}, true },
 		"servers":    func(j *train.Job) { j.Overlap, j.Priority = true, true },
-		"fused":      func(j *train.Job) { fused(time.Second, 0)(j); j.Mode, j.Priority = train.Reduce{}, true },
-		"cut":        func(j *train.Job) { j.Mode, j.Partition = train.Reduce{}, 1000 },
+		"fused":      func(j *train.Job) { fused(time.Second, 0)(j); j.Mode, j.Priority = mean.Reduce{}, true },
+		"cut":        func(j *train.Job) { j.Mode, j.Partition = mean.Reduce{}, 1000 },
 		"cut to dust": func(j *train.Job) {
-			j.Mode, j.Overlap, j.Partition = train.Reduce{}, true, 4
+			j.Mode, j.Overlap, j.Partition = mean.Reduce{}, true, 4
 			j.Model = model(t, "mlp(hidden=[512,512])", j.Data.Train.Shape())
 		},
-		"cut small":    func(j *train.Job) { j.Mode, j.Overlap, j.Partition = train.Reduce{}, true, 3 },
+		"cut small":    func(j *train.Job) { j.Mode, j.Overlap, j.Partition = mean.Reduce{}, true, 3 },
 		"cut, servers": func(j *train.Job) { j.Overlap, j.Partition = true, 1000 },
 		"norms":        func(j *train.Job) { prior(0)(j); mode("reduce")(j); optimizer("chain(parts=[clip,momentum])")(j) },
 	} {

@@ -35,7 +35,7 @@ type Rank struct {
 	gradwork comm.Work
 	meeting  *meeting // of a pass that meets others; nil: none has
 
-	lead  progressMeter // of the rank that leads; see Report
+	lead  Meter // of the rank that leads; see Report
 	ahead ahead
 
 	member *member // of an elastic run; nil: of another one
@@ -78,8 +78,8 @@ func (r *Rank) Times() *record.Timer { return &r.times }
 
 // Rate makes what gives the learning rate of the rank's present step.
 func (r *Rank) Rate() (func() float64, error) {
-	sched, err := r.job.schedule()
-	return func() float64 { return sched(r.job.progressOf(r.step)) }, err
+	sched, err := r.job.Rates()
+	return func() float64 { return sched(r.job.ProgressOf(r.step)) }, err
 }
 
 // stats is what a worker counts beside its steps.
@@ -151,9 +151,9 @@ func roleOf(r *Rank) string {
 // to take up of it.
 func (r *Rank) Resumes() bool { return r.start != nil }
 
-// catchUp lets the virtual clock come to the instant at which the rank left, if it
+// CatchUp lets the virtual clock come to the instant at which the rank left, if it
 // was loaded and the state knows of one.
-func (r *Rank) catchUp(ctx context.Context) (ok bool, err error) {
+func (r *Rank) CatchUp(ctx context.Context) (ok bool, err error) {
 	if !r.Resumes() {
 		return false, nil
 	}

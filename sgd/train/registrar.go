@@ -313,7 +313,7 @@ func (d *registrar) boundary() (first int, err error) {
 	if first < 0 {
 		return 0, &comm.PeerError{Rank: d.left[len(d.left)-1].Worker, Lost: true, Cause: "it is gone before it could heal those who joined, and nobody else has the parameters"}
 	}
-	if first == d.job.Updates && d.job.traits().Models > 0 {
+	if first == d.job.Updates && d.job.Traits().Models > 0 {
 		for _, r := range d.rested {
 			if r.code != rollEmpty {
 				first = min(first, r.before)

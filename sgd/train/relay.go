@@ -285,7 +285,7 @@ func (s *stem) push(ctx context.Context, f comm.Frame, of []comm.Header) error {
 		f.Release()
 		return fmt.Errorf("rank %d sent a sum without a roll", from)
 	}
-	if err := elapse(ctx, s.h, s.job.serving(s.tariff, 0, len(s.shard.Pieces), f.Billed)); err != nil {
+	if err := Elapse(ctx, s.h, s.job.serving(s.tariff, 0, len(s.shard.Pieces), f.Billed)); err != nil {
 		return err
 	}
 	if k := len(s.waiting); k < cap(s.waiting) { // with the memory of one before
@@ -371,13 +371,13 @@ func (s *stem) pass(ctx context.Context) error {
 	if err := s.fold(); err != nil {
 		return err
 	}
-	if err := elapse(ctx, s.h, s.out.Encoding(s.shard.Whole, false)); err != nil {
+	if err := Elapse(ctx, s.h, s.out.Encoding(s.shard.Whole, false)); err != nil {
 		return err
 	}
 	sum, word := onTree.As(comm.Gradient), treeWord{code: codeSum, shard: s.id, step: uint64(s.sent)}
 	step := int(s.of[0].Step)
 	f, err := s.out.Frame(sum.Header(s.job, word, 0), s.shard.Whole, s.sum, false,
-		compress.Step{N: s.sent, Epoch: s.job.progressOf(step).Epoch, Seed: s.job.sender(s.at, 0).Seed})
+		compress.Step{N: s.sent, Epoch: s.job.ProgressOf(step).Epoch, Seed: s.job.sender(s.at, 0).Seed})
 	if err != nil {
 		return fmt.Errorf("sum %d: %w", s.sent, err)
 	}

@@ -26,9 +26,9 @@ func tellFinal(ctx context.Context, of *Rank, r record.RankReport) error {
 	return of.tellJSON(ctx, onFinal, r)
 }
 
-// mark announces a snapshot of one shard's parameters, which follows as a frame
+// Mark announces a snapshot of one shard's parameters, which follows as a frame
 // of its own unless the mark is bare.
-type mark struct {
+type Mark struct {
 	Shard    int
 	Version  int
 	Samples  uint64
@@ -39,17 +39,17 @@ type mark struct {
 	Bare     bool
 }
 
-// reportEvery is the number of updates between progress reports.
-func (j *Job) reportEvery() int { return max(1, j.Updates/400) }
+// ReportEvery is the number of updates between progress reports.
+func (j *Job) ReportEvery() int { return max(1, j.Updates/400) }
 
-// crossed says whether a multiple of every lies in (from, to]; 0: there are none.
-func crossed(every, from, to int) bool { return every > 0 && to/every > from/every }
+// Crossed says whether a multiple of every lies in (from, to]; 0: there are none.
+func Crossed(every, from, to int) bool { return every > 0 && to/every > from/every }
 
 // progressMeter averages what pushes say until the next report.
-type progressMeter struct {
+type Meter struct {
 	loss   []float64 // sums by worker, so that the mean does not depend on who came first
 	n      int
-	noise  compute.Noise
+	Noise  compute.Noise
 	before []uint64 // histogram of staleness at the last report
 	age    meanSince
 	gap    meanSince
@@ -72,7 +72,7 @@ func (m *meanSince) of(g *record.Gauge) (mean float64) {
 }
 
 // measured fills in what else is known at a report.
-func (m *progressMeter) measured(p *record.Progress, age, gap *record.Gauge) {
+func (m *Meter) measured(p *record.Progress, age, gap *record.Gauge) {
 	p.AgeMean, p.GapMean = m.age.of(age), m.gap.of(gap)
 	if d := p.Seconds - m.at; d > 0 {
 		p.UpdateRate = float64(p.Step-m.step) / d
@@ -80,8 +80,8 @@ func (m *progressMeter) measured(p *record.Progress, age, gap *record.Gauge) {
 	m.step, m.at = p.Step, p.Seconds
 }
 
-// add takes the loss that a worker told.
-func (m *progressMeter) add(worker int, loss float64) {
+// Add takes the loss that a worker told.
+func (m *Meter) Add(worker int, loss float64) {
 	for len(m.loss) <= worker {
 		m.loss = append(m.loss, 0)
 	}
@@ -89,7 +89,9 @@ func (m *progressMeter) add(worker int, loss float64) {
 	m.n++
 }
 
-func (m *progressMeter) fill(p *record.Progress, delays []uint64) {
+// Fill fills in the means since the last report, which begin anew; delays is the histogram of
+// staleness of the whole run, nil where there is none.
+func (m *Meter) Fill(p *record.Progress, delays []uint64) {
 	if m.n > 0 {
 		loss := 0.0
 		for _, sum := range m.loss {
@@ -97,7 +99,7 @@ func (m *progressMeter) fill(p *record.Progress, delays []uint64) {
 		}
 		p.Loss = record.Recordable(loss / float64(m.n))
 	}
-	m.noise.Fill(p)
+	m.Noise.Fill(p)
 	clear(m.loss)
 	m.n = 0
 	var sum, n uint64

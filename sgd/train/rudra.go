@@ -109,14 +109,14 @@ func (m Rudra) Check(j *Job) error {
 
 // tree is the tree of a job whose mode has relays; nil in others.
 func (j *Job) tree() *tree {
-	if n := j.traits().Tree; n > 0 {
+	if n := j.Traits().Tree; n > 0 {
 		return newTree(j.Workers, n)
 	}
 	return nil
 }
 
 // threaded says whether learners of mode rudra push and pull while they compute.
-func (j *Job) threaded() bool { return j.traits().Beside }
+func (j *Job) threaded() bool { return j.Traits().Beside }
 
 // lasting says whether who asks for parameters on a tree waits until there are
 // newer ones.

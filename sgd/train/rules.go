@@ -12,9 +12,9 @@ func (j *Job) NewStepper(rule sgd.Optimizer) (*compute.Stepper, error) {
 	return compute.NewStepper(rule, j.Model.Layout(), j.cores.gate.Threads())
 }
 
-// newAverage is the average that the job asks for, of parameters that begin as
+// NewAverage is the average that the job asks for, of parameters that begin as
 // given; nil: it asks for none.
-func (j *Job) newAverage(initial []float32) *compute.Average {
+func (j *Job) NewAverage(initial []float32) *compute.Average {
 	if j.Weightless {
 		return nil
 	}
@@ -23,7 +23,7 @@ func (j *Job) newAverage(initial []float32) *compute.Average {
 
 // checkAverage refuses an average that nobody could keep.
 func (j *Job) checkAverage() error {
-	switch t := j.traits(); {
+	switch t := j.Traits(); {
 	case !(j.EMA >= 0 && j.EMA < 1):
 		return fmt.Errorf("ema: decay is %v: want the share of the average that an update leaves, below 1, or 0 for none", j.EMA)
 	case j.EMAEvery < 0:

@@ -39,7 +39,7 @@ type server struct {
 	keeping bool      // asks workers for their states
 	kept    bool      // this server's state is told, in passing, at the present version
 	waiting []pulling // that wait for a version
-	prog    progressMeter
+	prog    Meter
 	meas    *measures
 	order   *orderLog
 	trunk   *trunk // nil: workers come without a tree
@@ -53,7 +53,7 @@ type server struct {
 }
 
 func newServer(r *Rank, all []*wire.Shard) (*server, error) {
-	j, t, trunk := r.job, r.job.traits(), newTrunk(r.job)
+	j, t, trunk := r.job, r.job.Traits(), newTrunk(r.job)
 	to, err := newShardEnd(r, all)
 	if err != nil {
 		return nil, err
@@ -77,7 +77,7 @@ func newServer(r *Rank, all []*wire.Shard) (*server, error) {
 	}
 	s.store.times = &s.times
 	if j.NoiseScale && !j.Weightless {
-		s.store.noise = &s.prog.noise
+		s.store.noise = &s.prog.Noise
 	}
 	corrector := j.Corrector
 	if corrector == nil {
@@ -313,7 +313,7 @@ func (s *server) asked(ctx context.Context, f comm.Frame) error {
 		return nil
 	}
 	before, rejected := s.core.Version(), s.core.Ledger().Rejected
-	s.prog.add(int(h.From), h.Value)
+	s.prog.Add(int(h.From), h.Value)
 	s.meas.pushed(h, s.h.Now())
 	f.Header.Tag = keptTag
 	replies, err := s.core.Push(f)

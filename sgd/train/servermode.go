@@ -68,7 +68,7 @@ func (j *Job) shards() []*wire.Shard {
 	sh := wire.Shards(j.Model.Layout(), j.Cuts())
 	if j.Overlap && j.Heeds("bucket") {
 		for _, s := range sh {
-			s.Cut(j.bucket())
+			s.Cut(j.BucketBytes())
 		}
 	}
 	return sh

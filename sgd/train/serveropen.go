@@ -147,7 +147,7 @@ func (s *server) renewIn(w int) (err error) {
 	if s.job.Weightless || !s.trunk.direct(w) {
 		return nil
 	}
-	s.store.in[w], err = s.job.content().NewPacker(s.shard, s.job.Codec, s.job.sender(nil, w))
+	s.store.in[w], err = s.job.Content().NewPacker(s.shard, s.job.Codec, s.job.sender(nil, w))
 	return err
 }
 

@@ -14,19 +14,19 @@ func (s *server) report(ctx context.Context) error {
 	v := s.core.Version()
 	e := s.job.EvalEvery
 	after := s.member != nil && e > 0 && (v-1)%e == 0 // the observer waits for it: see Observer.passes
-	switch due := v%s.job.reportEvery() == 0 || s.core.Done() || after; {
+	switch due := v%s.job.ReportEvery() == 0 || s.core.Done() || after; {
 	case !due:
 	case s.id > 0:
 		m := record.Progress{Step: v}
-		s.prog.noise.Fill(&m)
+		s.prog.Noise.Fill(&m)
 		m.BytesUp, m.BytesDown = s.bytes()
 		if err := s.tellJSON(ctx, onProgress, m); err != nil {
 			return err
 		}
 	default:
-		p := s.job.progress(v, s.core.Taken()*s.job.perPush())
+		p := s.job.ProgressAt(v, s.core.Taken()*s.job.perPush())
 		m := record.Progress{Step: v, Samples: p.Samples, Epoch: p.Epoch, Seconds: s.h.Now().Seconds(), LR: s.store.sched(p)}
-		s.prog.fill(&m, s.core.Delays())
+		s.prog.Fill(&m, s.core.Delays())
 		s.prog.measured(&m, &s.meas.age, &s.store.gap)
 		m.BytesUp, m.BytesDown = s.bytes()
 		if err := s.tellJSON(ctx, onProgress, m); err != nil {
@@ -41,12 +41,12 @@ func (s *server) report(ctx context.Context) error {
 
 func (s *server) snapshot(ctx context.Context, last bool) error {
 	up, down := s.bytes()
-	p := s.job.progress(s.core.Version(), s.core.Taken()*s.job.perPush())
-	m := mark{Shard: s.id, Version: s.core.Version(), Samples: p.Samples, Epoch: p.Epoch, Seconds: s.h.Now().Seconds(), Up: up, Down: down, Last: last, Bare: s.job.Weightless}
+	p := s.job.ProgressAt(s.core.Version(), s.core.Taken()*s.job.perPush())
+	m := Mark{Shard: s.id, Version: s.core.Version(), Samples: p.Samples, Epoch: p.Epoch, Seconds: s.h.Now().Seconds(), Up: up, Down: down, Last: last, Bare: s.job.Weightless}
 	if m.Bare {
-		return s.mark(ctx, m, wire.Vector{})
+		return s.Snapshot(ctx, m, wire.Vector{})
 	}
-	return s.mark(ctx, m, s.store.opt.Avg.Shown(s.store.params))
+	return s.Snapshot(ctx, m, s.store.opt.Avg.Shown(s.store.params))
 }
 
 // Final implements Part.
@@ -75,13 +75,13 @@ func (s *server) keepPast(k *checkpoint.Keeper) {
 func (s *server) Keep(k *checkpoint.Keeper) {
 	if !s.job.Weightless {
 		size := s.job.Model.Layout().Size()
-		wire.KeepPacked(k, keyParam, s.shard, s.store.params.F(), size)
+		wire.KeepPacked(k, KeyParam, s.shard, s.store.params.F(), size)
 		for _, sl := range s.store.opt.Slots() {
-			wire.KeepPacked(k, keyOpt+sl.Name, s.shard, sl.V, size)
+			wire.KeepPacked(k, KeyOpt+sl.Name, s.shard, sl.V, size)
 		}
 	}
 	if !k.Loads() {
-		k.Of.Ints[keyVersion] = int64(s.core.Version())
+		k.Of.Ints[KeyVersion] = int64(s.core.Version())
 	}
 	s.tally(k)
 	s.keepPast(k)
@@ -110,5 +110,5 @@ func (s *server) Keep(k *checkpoint.Keeper) {
 
 // rated sets the learning rate of the next update.
 func (s *server) rated() {
-	s.store.rate = s.store.sched(s.job.progress(s.core.Version(), s.core.Taken()*s.job.perPush()))
+	s.store.rate = s.store.sched(s.job.ProgressAt(s.core.Version(), s.core.Taken()*s.job.perPush()))
 }

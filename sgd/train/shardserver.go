@@ -38,7 +38,7 @@ func (s *shardEnd) bytes() (up, down uint64) {
 func (s *shardEnd) tally(k *checkpoint.Keeper) {
 	if !k.Loads() {
 		up, down := s.bytes()
-		tallied(k.Of, s.rank, s.h, up, down)
+		Tally(k.Of, s.rank, s.h, up, down)
 	}
 }
 
@@ -92,7 +92,7 @@ func NewShardServer(r *Rank) (*ShardServer, error) {
 	s := &ShardServer{shardEnd: to, x: wire.NewVector(to.shard.Size())}
 	to.shard.Gather(s.x.F(), r.job.initial())
 	for w := range r.job.Workers {
-		in, err := r.job.content().NewPacker(to.shard, r.job.Codec, r.job.sender(nil, w))
+		in, err := r.job.Content().NewPacker(to.shard, r.job.Codec, r.job.sender(nil, w))
 		if err != nil {
 			return nil, err
 		}
@@ -172,7 +172,7 @@ type Shown struct {
 // Show tells the observer the shard's parameters, to be evaluated.
 func (s *ShardServer) Show(ctx context.Context, of Shown) error {
 	up, down := s.bytes()
-	return s.mark(ctx, mark{
+	return s.Snapshot(ctx, Mark{
 		Shard: s.id, Version: of.Version, Samples: of.Samples, Epoch: float64(of.Samples) / float64(s.job.Data.Train.Len()),
 		Seconds: s.h.Now().Seconds(), Up: up, Down: down, Last: of.Last,
 	}, s.x)
@@ -192,7 +192,7 @@ func (s *ShardServer) Update(ctx context.Context, bytes int, do func()) error {
 
 // Keep keeps the shard's parameters, what codecs have at this end, and bytes.
 func (s *ShardServer) Keep(k *checkpoint.Keeper) {
-	s.KeepVector(k, keyParam, s.x.F())
+	s.KeepVector(k, KeyParam, s.x.F())
 	s.down.keep(k)
 	for w, in := range s.in {
 		in.KeepReceivers(k, checkpoint.Under(keyIn, s.id, w))

@@ -118,7 +118,7 @@ func (j *Job) checkSides() error {
 	switch {
 	case !j.Resizes():
 		return nil
-	case j.traits().Coordinator:
+	case j.Traits().Coordinator:
 		return fmt.Errorf("side_schedule %s: in mode %s samples belong to no step of a worker; use side_schedule=fixed, or another mode", lrschedule.Sides.Spec(j.Sides), Modes.Spec(j.Mode))
 	}
 	return j.planSides()

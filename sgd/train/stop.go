@@ -62,7 +62,7 @@ func (j *Job) StopRule(virtual bool, updates int) StopRule {
 // inStep says whether bits do not depend on who comes first: then all ranks can
 // stop behind the same step.
 func (j *Job) inStep() bool {
-	switch t := j.traits(); {
+	switch t := j.Traits(); {
 	case t.Coordinator: // portions are added as they come
 		return false
 	case t.Conduct != NotConducted:
@@ -75,7 +75,7 @@ func (j *Job) inStep() bool {
 // restsAtSteps says whether nothing is under way between steps, so that the virtual
 // clock too goes on from one as if there had been no stop.
 func (j *Job) restsAtSteps() bool {
-	return j.inStep() && !j.Overlap && !j.traits().UnderWay
+	return j.inStep() && !j.Overlap && !j.Traits().UnderWay
 }
 
 // MarkAhead says whether a mark of CheckpointEvery comes before the end.
@@ -85,7 +85,7 @@ func (j *Job) MarkAhead(updates int) bool {
 		return false
 	}
 	steps := func(updates int) int { return updates * j.PerUpdate() / j.Workers } // of a worker
-	if j.traits().Coordinator {
+	if j.Traits().Coordinator {
 		steps = func(updates int) int { return updates }
 	}
 	return (steps(updates)/every+1)*every < steps(j.Updates)
@@ -133,7 +133,7 @@ func (r *Rank) Asks(from, to int) (flags message.Flags, err error) {
 		return 0, nil
 	}
 	stop, err := r.job.stopsHere(r.h, from)
-	if stop || crossed(r.job.CheckpointEvery, from, to) && r.job.stopsAtMark(r.h, from) {
+	if stop || Crossed(r.job.CheckpointEvery, from, to) && r.job.stopsAtMark(r.h, from) {
 		return FlagStop, nil
 	}
 	if r.job.keepsHere(r.h, to < r.job.Updates && to+to-from >= r.job.Updates) {

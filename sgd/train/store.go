@@ -43,7 +43,7 @@ type store struct {
 func newStore(j *Job, sh *wire.Shard) (*store, error) {
 	st := &store{job: j}
 	var err error
-	if st.sched, err = j.schedule(); err != nil || j.Weightless {
+	if st.sched, err = j.Rates(); err != nil || j.Weightless {
 		return st, err
 	}
 	st.params = wire.NewVector(sh.Size())
@@ -51,8 +51,8 @@ func newStore(j *Job, sh *wire.Shard) (*store, error) {
 	if st.opt, err = compute.NewStepper(j.Optimizer, sh.Layout, par.Threads()); err != nil {
 		return nil, fmt.Errorf("optimizer: %w", err)
 	}
-	st.opt.Avg = j.newAverage(st.params.F())
-	st.rate = st.sched(j.progress(0, 0))
+	st.opt.Avg = j.NewAverage(st.params.F())
+	st.rate = st.sched(j.ProgressAt(0, 0))
 	st.trainable, st.buffers = compute.ByRole(sh.Layout)
 	if st.amend, err = newAmending(j, sh.Layout, false); err != nil {
 		return nil, err
@@ -70,7 +70,7 @@ func newStore(j *Job, sh *wire.Shard) (*store, error) {
 			}
 			relay = tree.relay(w, servers)
 		}
-		p, err := j.content().NewPacker(sh, j.Codec, j.sender(relay, w))
+		p, err := j.Content().NewPacker(sh, j.Codec, j.sender(relay, w))
 		if err != nil {
 			return nil, err
 		}
@@ -154,7 +154,7 @@ func (st *store) Step(u ps.Update) error {
 		st.calm(grad.F(), u.Delay)
 	}
 	st.notedMean(grad.F(), u.Version)
-	p := st.job.progress(u.Version, (u.Taken-u.Pushes)*st.job.perPush())
+	p := st.job.ProgressAt(u.Version, (u.Taken-u.Pushes)*st.job.perPush())
 	s := sgd.Step{N: u.Version, Epoch: p.Epoch, LR: st.sched(p), Delay: u.Delay, Seed: st.job.Seed}
 	if st.params.Shared() {
 		st.opt.Renew(grad.F(), st.params.F(), s)
@@ -167,7 +167,7 @@ func (st *store) Step(u ps.Update) error {
 		st.gap.Add(x)
 	}
 	st.Reset()
-	st.rate = st.sched(st.job.progress(u.Version+1, u.Taken*st.job.perPush()))
+	st.rate = st.sched(st.job.ProgressAt(u.Version+1, u.Taken*st.job.perPush()))
 	st.moved()
 	return nil
 }
@@ -202,7 +202,7 @@ func (st *store) notedMean(grad []float32, version int) {
 	if st.noise == nil || st.pushes == 0 {
 		return
 	}
-	n, b := float64(st.pushes), float64(st.job.batchAt(version))
+	n, b := float64(st.pushes), float64(st.job.BatchAt(version))
 	st.noise.Add(compute.Lengths{Square: st.small.Square / n, Inverse: 1 / b}, compute.Lengths{Square: compute.SquareOver(grad, st.trainable), Inverse: 1 / (n * b)})
 	st.small, st.pushes = compute.Lengths{}, 0
 }

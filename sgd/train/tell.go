@@ -57,7 +57,7 @@ func (a *ahead) add(version int) {
 // mark tells the observer of an update to evaluate, once it has taken earlier ones, and
 // unless the mark is bare, sends parameters. They may be shared with the frame, as in
 // wire.Packer.Frame.
-func (r *Rank) mark(ctx context.Context, m mark, params wire.Vector) error {
+func (r *Rank) Snapshot(ctx context.Context, m Mark, params wire.Vector) error {
 	if !r.h.Virtual() && !m.Last {
 		for taken := -1; r.ahead.count(taken) >= snapshotsAhead; {
 			w, _, err := onTaken.Hear(comm.Idle(ctx), r, r.job.Observer())

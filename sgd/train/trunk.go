@@ -81,7 +81,7 @@ func (s *server) sum(ctx context.Context, f comm.Frame, of []comm.Header) error 
 	}
 	plainly(s.h, s.shard.Whole)
 	for _, h := range of {
-		s.prog.add(int(h.From), h.Value)
+		s.prog.Add(int(h.From), h.Value)
 	}
 	before := s.core.Version()
 	f.Header.Tag = keptTreeTag

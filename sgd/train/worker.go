@@ -78,7 +78,7 @@ func newWorker(r *Rank, sh []*wire.Shard) (*worker, error) {
 		w.leaving = whole{w}
 	}
 	w.pushed = func(context.Context) error { return nil }
-	if t := j.traits(); t.Acked && t.PerPush == 0 { // parameters are asked for
+	if t := j.Traits(); t.Acked && t.PerPush == 0 { // parameters are asked for
 		w.pushed = w.pull
 	}
 	// An answer that voids a gradient renews one shard's parameters and no other's;
@@ -179,7 +179,7 @@ func (w *worker) begin(ctx context.Context, resume func(context.Context) error) 
 
 // round computes one gradient and pushes it.
 func (w *worker) round(ctx context.Context) error {
-	tl := w.job.timeline(w.rank, w.step)
+	tl := w.job.Timeline(w.rank, w.step)
 	began := w.times.Read()
 	coding := time.Duration(0)
 	for i := range w.order {
@@ -254,7 +254,7 @@ func (w *worker) encode(i int, grad wire.Vector) error {
 }
 
 func (w *worker) codecStep() compress.Step {
-	p := w.job.progress(w.step, w.step*w.job.Workers)
+	p := w.job.ProgressAt(w.step, w.step*w.job.Workers)
 	return compress.Step{N: w.step, Epoch: p.Epoch, Seed: w.job.Seed}
 }
 

@@ -77,7 +77,7 @@ func (w *worker) resume(ctx context.Context) error {
 	if err := w.restore(ctx); err != nil {
 		return err
 	}
-	if ok, err := w.Rank.catchUp(ctx); ok {
+	if ok, err := w.Rank.CatchUp(ctx); ok {
 		return err
 	}
 	return w.goOn(ctx)
@@ -108,7 +108,7 @@ func (w *worker) restore(ctx context.Context) error {
 // restored says whether the workers of a resumed run are told the parameters that
 // they had, beside the run: they are neither changed by them nor in the checkpoint.
 func (j *Job) restored() bool {
-	return j.synchronous() && j.numShards() > 0 && j.traits().PerPush == 0 && wire.IsCast(j.DownCodec) && !j.Weightless
+	return j.synchronous() && j.numShards() > 0 && j.Traits().PerPush == 0 && wire.IsCast(j.DownCodec) && !j.Weightless
 }
 
 // goOn waits at a mark until every server lets the worker go on.
@@ -166,7 +166,7 @@ func (w *worker) Keep(k *checkpoint.Keeper) {
 	}
 	for _, l := range w.links {
 		if alive {
-			l.out.Keep(k, checkpoint.Under(keyUp, w.rank))
+			l.out.Keep(k, checkpoint.Under(KeyUp, w.rank))
 		}
 		if k.Own || k.Anew { // an epoch counts anew, and begins with the servers' parameters
 			continue

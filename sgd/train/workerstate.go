@@ -22,7 +22,7 @@ type tells struct {
 // Doing lets the observer know how the worker does after a step, if that is due.
 func (r *Rank) Doing(ctx context.Context) error {
 	j, t, step := r.job, &r.times, r.step
-	if j.Workers > record.MaxWorkerStates || r.reported.yes && !crossed(j.tellEvery(), r.reported.step, step) {
+	if j.Workers > record.MaxWorkerStates || r.reported.yes && !Crossed(j.tellEvery(), r.reported.step, step) {
 		return nil
 	}
 	now := tells{true, step, r.h.Now().Seconds(), t.Times()}
@@ -80,7 +80,7 @@ func (o *Observer) progress(p record.Progress) {
 		p.Side = o.Job.sideOfUpdate(p.Step - 1)
 	}
 	c := &o.census
-	if len(c.workers) > 0 && (crossed(max(1, o.Job.Updates/100), c.told, p.Step) || p.Step >= o.Job.Updates) {
+	if len(c.workers) > 0 && (Crossed(max(1, o.Job.Updates/100), c.told, p.Step) || p.Step >= o.Job.Updates) {
 		c.told = p.Step
 		p.Workers = append([]record.WorkerState(nil), c.workers...)
 	}

@@ -7,6 +7,7 @@ import (
 
 	"github.com/gradlab/gradlab/sgd/train"
 	_ "github.com/gradlab/gradlab/sgd/train/gossip"
+	"github.com/gradlab/gradlab/sgd/train/mean"
 	_ "github.com/gradlab/gradlab/sgd/train/replicas"
 	_ "github.com/gradlab/gradlab/sgd/train/sandblaster"
 )
@@ -106,7 +107,7 @@ func TestLyingModes(t *testing.T) {
 			}
 		}
 	}
-	if showsWeightless(dreamer{train.Reduce{}}) == nil {
+	if showsWeightless(dreamer{mean.Reduce{}}) == nil {
 		t.Error("a mode that takes longer without weights is believed")
 	}
 	if showsRefusals(grumbler{train.Server{}}) == nil {

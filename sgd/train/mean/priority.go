@@ -1,4 +1,4 @@
-package train
+package mean
 
 import (
 	"context"
@@ -8,6 +8,7 @@ import (
 	"github.com/gradlab/gradlab/comm"
 	"github.com/gradlab/gradlab/comm/collective"
 	"github.com/gradlab/gradlab/sgd"
+	"github.com/gradlab/gradlab/sgd/train"
 	"github.com/gradlab/gradlab/sgd/train/message"
 )
 
@@ -42,11 +43,11 @@ type first struct {
 	whole time.Duration // when the last sum of a step was there; read behind its token
 }
 
-func (r *first) limit() int { return r.job.bucket() }
+func (r *first) limit() int { return r.Job().BucketBytes() }
 
 func (r *first) start() {
-	from := r.step
-	r.h.Go("exchange", func(ctx context.Context, h comm.Host) error { return r.exchanges(ctx, h, from) })
+	from := r.Step()
+	r.Host().Go("exchange", func(ctx context.Context, h comm.Host) error { return r.exchanges(ctx, h, from) })
 }
 
 func (r *first) made(ctx context.Context, k int) error {
@@ -68,13 +69,13 @@ func (r *first) exchanges(ctx context.Context, h comm.Host, step int) error {
 		for n := range done {
 			for ; own <= n && n == all; own++ { // there is none to exchange
 				_, told, err := onMade.Wait(ctx, r.Rank)
-				if err != nil || told&FlagDone != 0 {
+				if err != nil || told&train.FlagDone != 0 {
 					return err
 				}
-				flags |= told & AskFlags
+				flags |= told & train.AskFlags
 			}
 			if all < len(done) {
-				least, seen, err := collective.Least(ctx, r.net, r.group, onReady.Header(r.job, message.Count{N: step}, flags), float64(r.begun.Load()-before))
+				least, seen, err := collective.Least(ctx, r.net, r.group, onReady.Header(r.Job(), message.Count{N: step}, flags), float64(r.begun.Load()-before))
 				if err != nil {
 					return err
 				}
@@ -105,25 +106,25 @@ func (r *first) exchanges(ctx context.Context, h comm.Host, step int) error {
 
 // round is one in which the update of the step before is finished. The
 // flags are those of that step: all ranks have all of them.
-func (r *first) round(ctx context.Context, tl timeline, coding time.Duration) (flags message.Flags, err error) {
+func (r *first) round(ctx context.Context, tl train.Timeline, coding time.Duration) (flags message.Flags, err error) {
 	r.backward(tl) // the forward pass waits for parameters
-	if r.h.Virtual() {
+	if r.Host().Virtual() {
 		for k := len(r.buckets) - 1; k >= 0; k-- {
 			if err := r.need(ctx, k); err != nil {
 				return 0, err
 			}
-			began := r.times.Read()
-			if err := r.h.Sleep(ctx, time.Duration(r.share(&r.buckets[k], tl)*float64(tl.forward))); err != nil {
+			began := r.Times().Read()
+			if err := r.Host().Sleep(ctx, time.Duration(r.share(&r.buckets[k], tl)*float64(tl.Forward))); err != nil {
 				return 0, err
 			}
-			r.times.Computed(began)
+			r.Times().Computed(began)
 		}
 	}
 	f, stood := r, r.stood
 	if err := r.overlap(ctx, coding); err != nil {
 		return 0, err
 	}
-	r.times.Uncomputed(f.stood - stood)
+	r.Times().Uncomputed(f.stood - stood)
 	f.update, f.left = r.present(), len(r.buckets)
 	f.there = append(f.there[:0], make([]bool, len(r.buckets))...)
 	return f.flags, r.Made(ctx)
@@ -163,16 +164,16 @@ func (r *first) need(ctx context.Context, k int) error {
 	}
 	for ; f.left > k; f.left-- {
 		for b := f.left - 1; !f.there[b]; {
-			began := r.times.Read()
+			began := r.Times().Read()
 			there, flags, err := onExchanged.Wait(ctx, r.Rank)
 			if err != nil {
 				return err
 			}
-			f.stood += r.times.Stood(began)
+			f.stood += r.Times().Stood(began)
 			f.there[there.k] = true
 			f.flags |= flags
 		}
-		if !r.job.Weightless {
+		if !r.Job().Weightless {
 			r.noted(&r.buckets[f.left-1])
 			r.common.updatePart(f.left-1, len(r.buckets), r.stretch(&r.buckets[f.left-1]), r.grad, f.update)
 		}

@@ -1,4 +1,4 @@
-package train
+package mean
 
 import (
 	"context"
@@ -25,13 +25,13 @@ func (rawSums) begin(int) error { return nil }
 
 func (r rawSums) perform(ctx context.Context, b *bucket, flags message.Flags) (_ message.Flags, err error) {
 	g := r.part(b)
-	if r.job.fuses() {
+	if fuses(r.Job()) {
 		flags, err = r.sumAll(ctx, b, wire.Formats[compress.F32], r.tensors(b), flags)
 	} else {
 		flags, err = r.sum(ctx, b, wire.Formats[compress.F32], g, flags)
 	}
-	if err == nil && r.job.Workers > 1 {
-		f32.Scale(g, 1/float32(r.job.Workers))
+	if err == nil && r.Job().Workers > 1 {
+		f32.Scale(g, 1/float32(r.Job().Workers))
 	}
 	return flags, err
 }
@@ -41,15 +41,15 @@ type coded struct{ *reducer }
 
 // begin starts the exchanges of a bucket.
 func (r coded) begin(k int) error {
-	defer r.times.Encoded(r.times.Start())
+	defer r.Times().Encoded(r.Times().Start())
 	b := &r.buckets[k]
-	p := r.job.progress(r.step, r.step*r.job.Workers)
-	step := compress.Step{N: r.step, Epoch: p.Epoch, LR: r.sched(p), Seed: r.job.Seed}
+	p := r.Job().ProgressAt(r.Step(), r.Step()*r.Job().Workers)
+	step := compress.Step{N: r.Step(), Epoch: p.Epoch, LR: r.sched(p), Seed: r.Job().Seed}
 	for i := range b.ops {
 		pc := &r.shard.Pieces[b.lo+i]
 		var err error
 		if b.ops[i], err = r.ex[b.lo+i].Begin(pc.At(r.grad, true), step); err != nil {
-			return fmt.Errorf("worker %d, step %d, %s: %w", r.rank, r.step, pc.Block.Name, err)
+			return fmt.Errorf("worker %d, step %d, %s: %w", r.ID(), r.Step(), pc.Block.Name, err)
 		}
 		r.notes[b.lo+i].NoteOp(b.ops[i])
 	}
@@ -82,25 +82,25 @@ func (r coded) perform(ctx context.Context, b *bucket, flags uint16) (_ uint16, 
 		if flags, err = r.scatters(ctx, b, flags, &held); err != nil {
 			return flags, err
 		}
-		began := r.times.Start()
+		began := r.Times().Start()
 		for i := range b.ops {
 			if b.ops[i].Kind == compress.OpNone {
 				continue
 			}
 			if b.ops[i], err = r.ex[b.lo+i].Next(b.ops[i]); err != nil {
-				return flags, fmt.Errorf("worker %d, step %d, %s: %w", r.rank, b.step, r.shard.Pieces[b.lo+i].Block.Name, err)
+				return flags, fmt.Errorf("worker %d, step %d, %s: %w", r.ID(), b.step, r.shard.Pieces[b.lo+i].Block.Name, err)
 			}
 			r.notes[b.lo+i].NoteOp(b.ops[i])
 			busy = busy || b.ops[i].Kind != compress.OpNone
 		}
-		r.times.Decoded(began)
+		r.Times().Decoded(began)
 	}
-	defer r.times.Decoded(r.times.Start())
+	defer r.Times().Decoded(r.Times().Start())
 	for i := b.lo; i < b.hi; i++ {
 		g := r.shard.Pieces[i].At(r.grad, true)
 		f32.Fill(g, 0)
-		if err := r.ex[i].Output(g, 1/float32(r.job.Workers)); err != nil {
-			return flags, fmt.Errorf("worker %d, step %d, %s: %w", r.rank, b.step, r.shard.Pieces[i].Block.Name, err)
+		if err := r.ex[i].Output(g, 1/float32(r.Job().Workers)); err != nil {
+			return flags, fmt.Errorf("worker %d, step %d, %s: %w", r.ID(), b.step, r.shard.Pieces[i].Block.Name, err)
 		}
 	}
 	return flags, nil

@@ -1,4 +1,4 @@
-package train
+package mean
 
 import (
 	"context"
@@ -6,6 +6,7 @@ import (
 
 	"github.com/gradlab/gradlab/comm/collective"
 	"github.com/gradlab/gradlab/compress"
+	"github.com/gradlab/gradlab/sgd/train"
 	"github.com/gradlab/gradlab/sgd/train/message"
 	"github.com/gradlab/gradlab/sgd/train/wire"
 )
@@ -14,13 +15,13 @@ import (
 type needsKey struct{}
 
 // needs lists, by piece, what the exchanges of a shard ask for in a step.
-func needs(j *Job) (out []wire.Need, err error) {
-	gather := j.traits().Gathers
+func needs(j *train.Job) (out []wire.Need, err error) {
+	gather := j.Traits().Gathers
 	for _, pc := range exchanged(j).Pieces {
 		b := pc.Block
 		b.World, b.Peer, b.Seed = j.Workers, -1, j.Seed
 		f := pc.Family(j.Codec)
-		a, err := j.content().AsksOf(f, b, gather)
+		a, err := j.Content().AsksOf(f, b, gather)
 		if err != nil {
 			return nil, fmt.Errorf("codec %s on %s: %w", compress.Spec(f), b.Name, err)
 		}
@@ -38,12 +39,12 @@ type sizes struct {
 }
 
 func newSizes(r *reducer) (*sizes, error) {
-	all, err := Shared(r.job, needsKey{}, func() ([]wire.Need, error) { return needs(r.job) })
+	all, err := train.Shared(r.Job(), needsKey{}, func() ([]wire.Need, error) { return needs(r.Job()) })
 	s := &sizes{r, all, make([]wire.Cursor, len(all))}
 	for i, a := range all {
 		r.gathered[i] = a.Gathered
 		if a.Noted {
-			s.noted[i] = r.job.Sizes.Cursor(fmt.Sprintf("%d/%s", r.rank, r.shard.Pieces[i].Block.Name))
+			s.noted[i] = r.Job().Sizes.Cursor(fmt.Sprintf("%d/%s", r.ID(), r.shard.Pieces[i].Block.Name))
 		}
 	}
 	return s, err
@@ -55,7 +56,7 @@ func (*sizes) begin(int) error { return nil }
 func (s *sizes) next(i, round int) (wire.Ask, error) {
 	switch ops := s.asks[i].Ops; {
 	case s.asks[i].Noted:
-		return s.noted[i].Op(s.job.Workers)
+		return s.noted[i].Op(s.Job().Workers)
 	case round < len(ops):
 		return ops[round], nil
 	}
@@ -98,13 +99,13 @@ func (s *sizes) sum(ctx context.Context, b *bucket, now []wire.Ask, kind compres
 	for _, a := range now {
 		switch {
 		case a.Kind != kind || a.Wire != of:
-		case s.job.fuses() || n == nil:
+		case fuses(s.Job()) || n == nil:
 			n = append(n, a.N)
 		default:
 			n[0] += a.N
 		}
 	}
-	return collective.RehearseAll(ctx, s.net, s.group, s.job.Topology, s.header(b, flags), n, wire.Formats[of].Width())
+	return collective.RehearseAll(ctx, s.net, s.group, s.Job().Topology, s.header(b, flags), n, wire.Formats[of].Width())
 }
 
 // spread rehearses reducer.gathers and scatters.
@@ -128,7 +129,7 @@ func (s *sizes) spread(ctx context.Context, b *bucket, now []wire.Ask, flags mes
 		}
 	}
 	if to != nil {
-		flags, err = collective.RehearseAllToAll(ctx, s.h, s.group, s.header(b, flags), to)
+		flags, err = collective.RehearseAllToAll(ctx, s.Host(), s.group, s.header(b, flags), to)
 	}
 	return flags, err
 }

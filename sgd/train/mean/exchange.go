@@ -1,4 +1,4 @@
-package train
+package mean
 
 import (
 	"context"
@@ -11,6 +11,7 @@ import (
 	"github.com/gradlab/gradlab/comm/collective"
 	"github.com/gradlab/gradlab/compress"
 	"github.com/gradlab/gradlab/sgd"
+	"github.com/gradlab/gradlab/sgd/train"
 	"github.com/gradlab/gradlab/sgd/train/message"
 )
 
@@ -55,19 +56,19 @@ func (r *reducer) cut() {
 func (r *reducer) exchange(ctx context.Context, b *bucket, step int, flags uint16) (uint16, error) {
 	b.step = step
 	r.count(b)
-	if err := elapse(ctx, r.h, r.calls(b)); err != nil {
+	if err := train.Elapse(ctx, r.Host(), r.calls(b)); err != nil {
 		return flags, err
 	}
 	flags, err := r.content.perform(ctx, b, flags)
 	if err != nil {
 		return flags, err
 	}
-	return flags, r.times.Decoding(ctx, r.tariff.Decode(b.lo, b.hi))
+	return flags, r.Times().Decoding(ctx, r.tariff.Decode(b.lo, b.hi))
 }
 
 // calls is what the calls of a bucket's gathers take.
 func (r *reducer) calls(b *bucket) time.Duration {
-	if r.job.Timing.Call == 0 {
+	if r.Job().Timing.Call == 0 {
 		return 0
 	}
 	n := 0
@@ -76,7 +77,7 @@ func (r *reducer) calls(b *bucket) time.Duration {
 			n++
 		}
 	}
-	return r.job.Timing.Calls(n, r.job.Workers)
+	return r.Job().Timing.Calls(n, r.Job().Workers)
 }
 
 // part is a bucket's part of the gradient.
@@ -101,7 +102,7 @@ func (r *reducer) tensors(b *bucket) (xs [][]float32) {
 
 // header of the collectives of a bucket.
 func (r *reducer) header(b *bucket, flags uint16) comm.Header {
-	return onReduce.Of(b.index).Header(r.job, message.Count{N: b.step}, flags)
+	return onReduce.Of(b.index).Header(r.Job(), message.Count{N: b.step}, flags)
 }
 
 // sums runs all sums, or maxima, of one wire format as one all-reduce.
@@ -113,11 +114,11 @@ func (r *reducer) sums(ctx context.Context, b *bucket, kind compress.OpKind, of 
 		}
 	}
 	switch {
-	case n == 0 || r.job.Workers == 1:
+	case n == 0 || r.Job().Workers == 1:
 		return flags, nil
 	case n == 1:
 		return r.sum(ctx, b, format, only, flags)
-	case r.job.fuses():
+	case fuses(r.Job()):
 		var xs [][]float32
 		for i := range b.ops {
 			if op := &b.ops[i]; op.Kind == kind && op.Wire == of {
@@ -147,12 +148,12 @@ func (r *reducer) sums(ctx context.Context, b *bucket, kind compress.OpKind, of 
 
 // sum folds x over all ranks, in place.
 func (r *reducer) sum(ctx context.Context, b *bucket, format collective.Format, x []float32, flags uint16) (uint16, error) {
-	return collective.AllReduce(ctx, r.net, r.group, r.job.Topology, r.header(b, flags), x, format)
+	return collective.AllReduce(ctx, r.net, r.group, r.Job().Topology, r.header(b, flags), x, format)
 }
 
 // sumAll folds each of xs over all ranks, in place, in the frames of one.
 func (r *reducer) sumAll(ctx context.Context, b *bucket, format collective.Format, xs [][]float32, flags uint16) (uint16, error) {
-	return collective.AllReduceAll(ctx, r.net, r.group, r.job.Topology, r.header(b, flags), xs, format)
+	return collective.AllReduceAll(ctx, r.net, r.group, r.Job().Topology, r.header(b, flags), xs, format)
 }
 
 // gathers runs all gathers of a round as one.
@@ -186,7 +187,7 @@ func (r *reducer) gathers(ctx context.Context, b *bucket, flags uint16, held *[]
 	}
 	for i := range b.ops {
 		if op := &b.ops[i]; op.Kind == compress.OpGather {
-			op.Parts = append(op.Parts[:0], make([][]byte, r.job.Workers)...)
+			op.Parts = append(op.Parts[:0], make([][]byte, r.Job().Workers)...)
 			for rank := range parts {
 				size := r.size[b.lo+i]
 				if size < 0 {
@@ -218,7 +219,7 @@ func (r *reducer) scatters(ctx context.Context, b *bucket, flags uint16, held *[
 	if len(ops) == 0 {
 		return flags, nil
 	}
-	out := make([]*comm.Buffer, r.job.Workers)
+	out := make([]*comm.Buffer, r.Job().Workers)
 	for to := range out {
 		n := 0
 		for _, op := range ops {
@@ -231,13 +232,13 @@ func (r *reducer) scatters(ctx context.Context, b *bucket, flags uint16, held *[
 			out[to].B = append(out[to].B, op.Slices[to]...)
 		}
 	}
-	parts, flags, release, err := collective.AllToAll(ctx, r.h, r.group, r.header(b, flags), out)
+	parts, flags, release, err := collective.AllToAll(ctx, r.Host(), r.group, r.header(b, flags), out)
 	*held = append(*held, release)
 	if err != nil {
 		return flags, err
 	}
 	for _, op := range ops {
-		op.Parts = append(op.Parts[:0], make([][]byte, r.job.Workers)...)
+		op.Parts = append(op.Parts[:0], make([][]byte, r.Job().Workers)...)
 		for rank := range parts {
 			n, w := binary.Uvarint(parts[rank])
 			if w <= 0 || n > uint64(len(parts[rank])-w) {

@@ -1,4 +1,4 @@
-package train
+package mean
 
 import (
 	"context"
@@ -10,6 +10,7 @@ import (
 	"github.com/gradlab/gradlab/compress"
 	"github.com/gradlab/gradlab/lrschedule"
 	"github.com/gradlab/gradlab/sgd"
+	"github.com/gradlab/gradlab/sgd/train"
 	"github.com/gradlab/gradlab/sgd/train/compute"
 	"github.com/gradlab/gradlab/sgd/train/message"
 	"github.com/gradlab/gradlab/sgd/train/wire"
@@ -43,18 +44,18 @@ type Reduce struct{}
 type Gather struct{}
 
 var (
-	_ = Modes.Add("reduce", "all-reduce over a topology, no servers", Reduce{})
-	_ = Modes.Add("gather", "all-gather of payloads, no servers", Gather{})
+	_ = train.Modes.Add("reduce", "all-reduce over a topology, no servers", Reduce{})
+	_ = train.Modes.Add("gather", "all-gather of payloads, no servers", Gather{})
 )
 
 // Traits implements Mode.
-func (Reduce) Traits(j *Job) Traits {
-	return Traits{PerUpdate: j.Workers, Sums: true, Timeless: true, Elastic: !j.Priority, Weightless: true, Steady: true, Codec: TakesAll, Heeds: reduceHeeds}
+func (Reduce) Traits(j *train.Job) train.Traits {
+	return train.Traits{PerUpdate: j.Workers, Sums: true, Timeless: true, Elastic: !j.Priority, Weightless: true, Steady: true, Codec: train.TakesAll, Heeds: reduceHeeds}
 }
 
 // Traits implements Mode.
-func (Gather) Traits(j *Job) Traits {
-	return Traits{PerUpdate: j.Workers, Sums: true, Gathers: true, Timeless: true, Elastic: !j.Priority, Weightless: true, Steady: true, Codec: TakesAll, Heeds: gatherHeeds}
+func (Gather) Traits(j *train.Job) train.Traits {
+	return train.Traits{PerUpdate: j.Workers, Sums: true, Gathers: true, Timeless: true, Elastic: !j.Priority, Weightless: true, Steady: true, Codec: train.TakesAll, Heeds: gatherHeeds}
 }
 
 var (
@@ -63,16 +64,16 @@ var (
 )
 
 // Check implements Mode.
-func (Reduce) Check(j *Job) error { _, err := newReducer(NewRank(j, 0), false); return err }
-func (Gather) Check(j *Job) error { _, err := newReducer(NewRank(j, 0), true); return err }
+func (Reduce) Check(j *train.Job) error { _, err := newReducer(train.NewRank(j, 0), false); return err }
+func (Gather) Check(j *train.Job) error { _, err := newReducer(train.NewRank(j, 0), true); return err }
 
 // Part implements Mode.
-func (Reduce) Part(r *Rank) (Part, error) { return newReducer(r, false) }
-func (Gather) Part(r *Rank) (Part, error) { return newReducer(r, true) }
+func (Reduce) Part(r *train.Rank) (train.Part, error) { return newReducer(r, false) }
+func (Gather) Part(r *train.Rank) (train.Part, error) { return newReducer(r, true) }
 
 // reducer is one rank.
 type reducer struct {
-	*Rank
+	*train.Rank
 	shard    *wire.Shard
 	common   *common
 	grad     []float32 // of this rank, then the mean
@@ -93,17 +94,17 @@ type reducer struct {
 	course  course        // of a step
 	told    int           // the step of the last report
 	stopped bool
-	prog    progressMeter
+	prog    train.Meter
 	mean    compute.Lengths // of the mean gradient of the update that is being made
 	batch   int             // samples of each worker in it
-	pass    Pass            // of a round whose exchange comes behind it
+	pass    train.Pass      // of a round whose exchange comes behind it
 	net     comm.Endpoint   // h, for collectives
 	work    comm.Work       // of a round
 	ask     uint16          // what this rank asks of all in the present round
 }
 
-func newReducer(of *Rank, gather bool) (*reducer, error) {
-	j, rank := of.job, of.rank
+func newReducer(of *train.Rank, gather bool) (*reducer, error) {
+	j, rank := of.Job(), of.ID()
 	l := j.Model.Layout()
 	r := &reducer{Rank: of, shard: exchanged(j), all: gather, counts: map[[2]int][2]int{}}
 	r.group.Me, r.group.Node = rank, j.Node
@@ -111,7 +112,7 @@ func newReducer(of *Rank, gather bool) (*reducer, error) {
 		r.group.Ranks = append(r.group.Ranks, i)
 	}
 	var err error
-	if r.sched, err = j.schedule(); err != nil {
+	if r.sched, err = j.Rates(); err != nil {
 		return nil, err
 	}
 	r.gathered = make([]bool, len(r.shard.Pieces))
@@ -122,11 +123,11 @@ func newReducer(of *Rank, gather bool) (*reducer, error) {
 		if r.content, err = newSizes(r); err != nil {
 			return nil, err
 		}
-		r.tariff = j.exchangeTariff(r.shard, r.gathered, plain)
+		r.tariff = j.ExchangeTariff(r.shard, r.gathered, plain)
 		return r, nil
 	}
 	r.grad = make([]float32, l.Size())
-	if r.common, err = Lasting(j, commonKey{}, newCommon); err != nil {
+	if r.common, err = train.Lasting(j, commonKey{}, newCommon); err != nil {
 		return nil, err
 	}
 	if j.Priority && r.common.opt.Local == nil {
@@ -163,21 +164,21 @@ func newReducer(of *Rank, gather bool) (*reducer, error) {
 		r.gathered[len(r.ex)] = gather || road == compress.RoadGather
 		r.ex, r.size = append(r.ex, ex), append(r.size, size)
 	}
-	r.tariff = j.exchangeTariff(r.shard, r.gathered, false)
+	r.tariff = j.ExchangeTariff(r.shard, r.gathered, false)
 	return r, nil
 }
 
-func (r *reducer) Beside() bool { return r.job.Overlap }
+func (r *reducer) Beside() bool { return r.Job().Overlap }
 
 // Run implements Part.
 func (r *reducer) Run(ctx context.Context) error {
-	r.net = streaming{r.h, comm.Streaming(r.h)}
+	r.net = streaming{r.Host(), comm.Streaming(r.Host())}
 	r.plan(ctx)
-	if _, err := r.catchUp(ctx); err != nil {
+	if _, err := r.CatchUp(ctx); err != nil {
 		return err
 	}
 	r.course.start()
-	for !r.stopped && r.step < r.job.Updates {
+	for !r.stopped && r.Step() < r.Job().Updates {
 		if err := r.Boundary(r); err != nil {
 			return err
 		}
@@ -189,8 +190,8 @@ func (r *reducer) Run(ctx context.Context) error {
 			return err
 		}
 	}
-	if r.job.Overlap { // let the activity end
-		if err := onMade.Wake(ctx, r.Rank, bucketWord{}, FlagDone); err != nil {
+	if r.Job().Overlap { // let the activity end
+		if err := onMade.Wake(ctx, r.Rank, bucketWord{}, train.FlagDone); err != nil {
 			return err
 		}
 	}
@@ -199,11 +200,11 @@ func (r *reducer) Run(ctx context.Context) error {
 
 // made does what is due after a step.
 func (r *reducer) made(ctx context.Context, flags message.Flags) error {
-	over := r.step == r.job.Updates
-	r.stopped = flags&FlagStop != 0 && !over
-	every := r.job.CheckpointEvery
-	mark := r.stopped || (flags&FlagKeep != 0 || every > 0 && r.step%every == 0) && !over
-	if mark || over || r.rank == 0 && crossed(r.job.EvalEvery, r.told, r.step) {
+	over := r.Step() == r.Job().Updates
+	r.stopped = flags&train.FlagStop != 0 && !over
+	every := r.Job().CheckpointEvery
+	mark := r.stopped || (flags&train.FlagKeep != 0 || every > 0 && r.Step()%every == 0) && !over
+	if mark || over || r.ID() == 0 && train.Crossed(r.Job().EvalEvery, r.told, r.Step()) {
 		if err := r.course.settle(ctx); err != nil {
 			return err
 		}
@@ -214,12 +215,12 @@ func (r *reducer) made(ctx context.Context, flags message.Flags) error {
 	if !mark {
 		return nil
 	}
-	return r.passing(ctx, r)
+	return r.SaveInStep(ctx, r)
 }
 
 // plan makes the work of a round.
 func (r *reducer) plan(ctx context.Context) {
-	r.pass = Pass{On: r.on, Then: func() error { return r.content.begin(0) }}
+	r.pass = train.Pass{On: r.on, Then: func() error { return r.content.begin(0) }}
 	if joint := newNorms(r.Rank); joint != nil {
 		r.pass.Meet = joint.sum
 	}
@@ -230,8 +231,8 @@ func (r *reducer) plan(ctx context.Context) {
 
 // round makes one step: gradient, exchange, update.
 func (r *reducer) round(ctx context.Context) (flags uint16, err error) {
-	tl := r.job.timeline(r.rank, r.step)
-	if r.ask, err = r.Asks(r.step, r.step+1); err != nil {
+	tl := r.Job().Timeline(r.ID(), r.Step())
+	if r.ask, err = r.Asks(r.Step(), r.Step()+1); err != nil {
 		return 0, err
 	}
 	return r.course.round(ctx, tl, r.tariff.Encode(0, len(r.shard.Pieces)))
@@ -239,20 +240,20 @@ func (r *reducer) round(ctx context.Context) (flags uint16, err error) {
 
 // overlap makes the gradient while exchanges go on, on which encoding takes so long.
 func (r *reducer) overlap(ctx context.Context, coding time.Duration) error {
-	began := r.times.Read()
-	if err := r.h.Do(ctx, r.work); err != nil {
+	began := r.Times().Read()
+	if err := r.Host().Do(ctx, r.work); err != nil {
 		return err
 	}
-	r.batch = r.job.batchAt(r.step)
-	r.times.Price(coding)
-	r.times.Computed(began)
+	r.batch = r.Job().BatchAt(r.Step())
+	r.Times().Price(coding)
+	r.Times().Computed(began)
 	return nil
 }
 
 // overlapped lets every bucket leave as soon as the backward pass has made it:
 // tokens to the own rank wake the exchange activity.
 func (r *reducer) overlapped(ctx context.Context, at func(int) error) error {
-	if r.job.Weightless {
+	if r.Job().Weightless {
 		for i := range r.buckets {
 			if err := at(i); err != nil {
 				return err
@@ -261,8 +262,8 @@ func (r *reducer) overlapped(ctx context.Context, at func(int) error) error {
 		return nil
 	}
 	need := r.course.needs(ctx)
-	back, mark := compute.NewDescent(len(r.job.Model.Layout().Spans)), 0
-	return r.MakePass(ctx, Pass{
+	back, mark := compute.NewDescent(len(r.Job().Model.Layout().Spans)), 0
+	return r.MakePass(ctx, train.Pass{
 		On: func() (params, grad []float32, err error) {
 			if need != nil {
 				if err := need(0); err != nil {
@@ -288,21 +289,21 @@ func (r *reducer) overlapped(ctx context.Context, at func(int) error) error {
 }
 
 // backward fills in the virtual time of the backward pass up to each mark.
-func (r *reducer) backward(tl timeline) {
+func (r *reducer) backward(tl train.Timeline) {
 	for i := range r.buckets {
 		b := &r.buckets[i]
-		r.work.Cost[i] = time.Duration(2*r.share(b, tl)*float64(tl.forward)) + r.tariff.Encode(b.lo, b.hi)
+		r.work.Cost[i] = time.Duration(2*r.share(b, tl)*float64(tl.Forward)) + r.tariff.Encode(b.lo, b.hi)
 	}
-	r.work.Cost[0] += tl.between
+	r.work.Cost[0] += tl.Between
 }
 
 // share is a bucket's share of a pass. That of a tensor belongs to its last piece:
 // the backward pass makes all pieces at once, and the last one leaves first; the
 // forward pass needs all of them, and the last one comes last.
-func (r *reducer) share(b *bucket, tl timeline) (share float64) {
+func (r *reducer) share(b *bucket, tl train.Timeline) (share float64) {
 	for i := b.lo; i < b.hi; i++ {
 		if r.shard.Ends(i) {
-			share += tl.span[r.shard.Pieces[i].Span]
+			share += tl.Shares[r.shard.Pieces[i].Span]
 		}
 	}
 	return share
@@ -313,7 +314,7 @@ func (r *reducer) on() (params, grad []float32, err error) { return r.common.par
 
 // update applies the mean gradient.
 func (r *reducer) update() {
-	if r.job.Weightless {
+	if r.Job().Weightless {
 		return
 	}
 	for i := range r.buckets {
@@ -325,11 +326,11 @@ func (r *reducer) update() {
 
 // present is the update of the present step.
 func (r *reducer) present() sgd.Step {
-	p := r.job.progress(r.step, r.step*r.job.Workers)
-	return sgd.Step{N: r.step, Epoch: p.Epoch, LR: r.sched(p), Seed: r.job.Seed}
+	p := r.Job().ProgressAt(r.Step(), r.Step()*r.Job().Workers)
+	return sgd.Step{N: r.Step(), Epoch: p.Epoch, LR: r.sched(p), Seed: r.Job().Seed}
 }
 
 // exchanged is the whole vector in the pieces that ranks without servers exchange.
-func exchanged(j *Job) *wire.Shard {
+func exchanged(j *train.Job) *wire.Shard {
 	return wire.Shards(j.Model.Layout(), j.Cuts())[0]
 }

@@ -1,4 +1,4 @@
-package train
+package mean
 
 import (
 	"github.com/gradlab/gradlab/internal/f32"
@@ -8,11 +8,11 @@ import (
 
 // noted has the first rank of a ring note the mean gradient of a part of the update.
 func (r *reducer) noted(b *bucket) {
-	if !r.job.NoiseScale || r.rank > 0 {
+	if !r.Job().NoiseScale || r.ID() > 0 {
 		return
 	}
 	for i := b.lo; i < b.hi; i++ {
-		if p := &r.shard.Pieces[i]; r.job.Model.Layout().Spans[p.Span].Role != sgd.Buffer {
+		if p := &r.shard.Pieces[i]; r.Job().Model.Layout().Spans[p.Span].Role != sgd.Buffer {
 			r.mean.Square += f32.SumSq(p.At(r.grad, true))
 		}
 	}
@@ -20,9 +20,9 @@ func (r *reducer) noted(b *bucket) {
 
 // notedAll ends the update's part in the noise scale.
 func (r *reducer) notedAll() {
-	if r.job.NoiseScale && r.rank == 0 && !r.job.Weightless {
-		r.mean.Inverse = 1 / float64(r.job.Workers*r.batch)
-		r.prog.noise.Add(r.own, r.mean)
+	if r.Job().NoiseScale && r.ID() == 0 && !r.Job().Weightless {
+		r.mean.Inverse = 1 / float64(r.Job().Workers*r.batch)
+		r.prog.Noise.Add(r.OwnLengths(), r.mean)
 		r.mean = compute.Lengths{}
 	}
 }

@@ -1,10 +1,11 @@
-package train
+package mean
 
 import (
 	"context"
 	"time"
 
 	"github.com/gradlab/gradlab/comm"
+	"github.com/gradlab/gradlab/sgd/train"
 	"github.com/gradlab/gradlab/sgd/train/message"
 )
 
@@ -16,7 +17,7 @@ type course interface {
 	start()
 	// round makes a step: its gradient, its exchanges, its update. tl is what the
 	// passes take, coding what encoding does.
-	round(ctx context.Context, tl timeline, coding time.Duration) (message.Flags, error)
+	round(ctx context.Context, tl train.Timeline, coding time.Duration) (message.Flags, error)
 	// needs is what a forward pass calls before it reads parameters of a span; nil:
 	// all are there.
 	needs(ctx context.Context) (need func(span int) error)
@@ -31,11 +32,11 @@ type course interface {
 // chosen is the course that the job asks for.
 func (r *reducer) chosen() course {
 	switch {
-	case r.job.fuses():
+	case fuses(r.Job()):
 		return &fused{inOrder: inOrder{behind{r}}}
-	case r.job.Priority:
+	case r.Job().Priority:
 		return &first{reducer: r}
-	case r.job.Overlap:
+	case r.Job().Overlap:
 		return &inOrder{behind{r}}
 	}
 	return behind{r}
@@ -56,13 +57,13 @@ func (behind) settle(context.Context) error { return nil }
 
 func (c behind) report(ctx context.Context) error { return c.reducer.report(ctx) }
 
-func (c behind) round(ctx context.Context, _ timeline, coding time.Duration) (message.Flags, error) {
+func (c behind) round(ctx context.Context, _ train.Timeline, coding time.Duration) (message.Flags, error) {
 	c.pass.Coding = coding
 	if err := c.Compute(ctx, c.pass); err != nil {
 		return 0, err
 	}
-	c.batch = c.job.batchAt(c.step)
-	flags, err := c.exchange(ctx, &c.buckets[0], c.step, c.ask)
+	c.batch = c.Job().BatchAt(c.Step())
+	flags, err := c.exchange(ctx, &c.buckets[0], c.Step(), c.ask)
 	if err != nil {
 		return 0, err
 	}
@@ -74,26 +75,26 @@ func (c behind) round(ctx context.Context, _ timeline, coding time.Duration) (me
 // bucket as soon as the backward pass has made it, in that order.
 type inOrder struct{ behind }
 
-func (c *inOrder) limit() int { return c.job.bucket() }
+func (c *inOrder) limit() int { return c.Job().BucketBytes() }
 
-func (c *inOrder) start() { c.h.Go("exchange", c.exchanges) }
+func (c *inOrder) start() { c.Host().Go("exchange", c.exchanges) }
 
 func (c *inOrder) made(ctx context.Context, k int) error {
 	return onMade.Wake(ctx, c.Rank, bucketWord{k}, c.ask)
 }
 
-func (c *inOrder) round(ctx context.Context, tl timeline, coding time.Duration) (message.Flags, error) {
+func (c *inOrder) round(ctx context.Context, tl train.Timeline, coding time.Duration) (message.Flags, error) {
 	return c.exchanging(ctx, tl, coding, len(c.buckets))
 }
 
 // exchanging is a round in which the activity tells so many times that it is done.
-func (c *inOrder) exchanging(ctx context.Context, tl timeline, coding time.Duration, times int) (flags message.Flags, err error) {
+func (c *inOrder) exchanging(ctx context.Context, tl train.Timeline, coding time.Duration, times int) (flags message.Flags, err error) {
 	c.backward(tl)
-	c.work.Cost[0] += tl.forward
+	c.work.Cost[0] += tl.Forward
 	if err := c.overlap(ctx, coding); err != nil {
 		return 0, err
 	}
-	began := c.times.Read()
+	began := c.Times().Read()
 	for range times {
 		_, seen, err := onExchanged.Wait(ctx, c.Rank)
 		if err != nil {
@@ -101,7 +102,7 @@ func (c *inOrder) exchanging(ctx context.Context, tl timeline, coding time.Durat
 		}
 		flags |= seen
 	}
-	c.times.Stood(began)
+	c.Times().Stood(began)
 	c.update()
 	return flags, c.Made(ctx)
 }
@@ -110,10 +111,10 @@ func (c *inOrder) exchanging(ctx context.Context, tl timeline, coding time.Durat
 func (c *inOrder) exchanges(ctx context.Context, _ comm.Host) error {
 	for {
 		made, flags, err := onMade.Wait(ctx, c.Rank)
-		if err != nil || flags&FlagDone != 0 {
+		if err != nil || flags&train.FlagDone != 0 {
 			return err
 		}
-		if flags, err = c.exchange(ctx, &c.buckets[made.k], c.step, flags&AskFlags); err != nil {
+		if flags, err = c.exchange(ctx, &c.buckets[made.k], c.Step(), flags&train.AskFlags); err != nil {
 			return err
 		}
 		if err := onExchanged.Wake(ctx, c.Rank, made, flags); err != nil {

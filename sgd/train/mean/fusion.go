@@ -1,4 +1,4 @@
-package train
+package mean
 
 import (
 	"context"
@@ -7,6 +7,7 @@ import (
 
 	"github.com/gradlab/gradlab/comm"
 	"github.com/gradlab/gradlab/comm/collective"
+	"github.com/gradlab/gradlab/sgd/train"
 	"github.com/gradlab/gradlab/sgd/train/message"
 )
 
@@ -24,7 +25,7 @@ import (
 const fusedBytes = 64 << 20
 
 // fuses says whether ranks without servers fuse tensors as they become ready.
-func (j *Job) fuses() bool { return j.Overlap && j.Cycle > 0 }
+func fuses(j *train.Job) bool { return j.Overlap && j.Cycle > 0 }
 
 // fused is the course with fusion: every piece is a bucket, and as many are exchanged
 // together as are ready.
@@ -36,7 +37,7 @@ type fused struct {
 
 func (*fused) limit() int { return 1 } // every piece by itself
 
-func (r *fused) start() { r.h.Go("exchange", r.cycles) }
+func (r *fused) start() { r.Host().Go("exchange", r.cycles) }
 
 func (r *fused) made(context.Context, int) error {
 	r.ready.Add(1)
@@ -44,7 +45,7 @@ func (r *fused) made(context.Context, int) error {
 }
 
 // round begins a step of the exchange activity with the passes.
-func (r *fused) round(ctx context.Context, tl timeline, coding time.Duration) (message.Flags, error) {
+func (r *fused) round(ctx context.Context, tl train.Timeline, coding time.Duration) (message.Flags, error) {
 	r.ready.Store(0)
 	if err := onMade.Wake(ctx, r.Rank, bucketWord{}, r.ask); err != nil {
 		return 0, err
@@ -56,7 +57,7 @@ func (r *fused) round(ctx context.Context, tl timeline, coding time.Duration) (m
 func (r *fused) cycles(ctx context.Context, h comm.Host) error {
 	for {
 		_, flags, err := onMade.Wait(ctx, r.Rank)
-		if err != nil || flags&FlagDone != 0 {
+		if err != nil || flags&train.FlagDone != 0 {
 			return err
 		}
 		if flags, err = r.cycle(ctx, h, flags); err != nil {
@@ -70,19 +71,19 @@ func (r *fused) cycles(ctx context.Context, h comm.Host) error {
 
 // cycle exchanges the tensors of a step.
 func (r *fused) cycle(ctx context.Context, h comm.Host, flags uint16) (uint16, error) {
-	next := h.Now() + r.job.Cycle
+	next := h.Now() + r.Job().Cycle
 	for done := 0; done < len(r.buckets); {
 		if err := h.Sleep(ctx, max(0, next-h.Now())); err != nil {
 			return flags, err
 		}
-		next = max(h.Now(), next) + r.job.Cycle
-		ready, seen, err := collective.Least(ctx, r.net, r.reducer.group, onReady.Header(r.job, message.Count{N: r.step}, flags), float64(r.ready.Load()))
+		next = max(h.Now(), next) + r.Job().Cycle
+		ready, seen, err := collective.Least(ctx, r.net, r.reducer.group, onReady.Header(r.Job(), message.Count{N: r.Step()}, flags), float64(r.ready.Load()))
 		if err != nil {
 			return flags, err
 		}
 		for flags |= seen; done < int(ready); {
 			b, n := r.fuse(done, int(ready))
-			seen, err := r.exchange(ctx, b, r.step, flags&AskFlags)
+			seen, err := r.exchange(ctx, b, r.Step(), flags&train.AskFlags)
 			if err != nil {
 				return flags, err
 			}
@@ -96,7 +97,7 @@ func (r *fused) cycle(ctx context.Context, h comm.Host, flags uint16) (uint16, e
 // fuse makes one bucket of as many of buckets first … ready−1 as there is room
 // for, and says how many.
 func (r *fused) fuse(first, ready int) (b *bucket, n int) {
-	limit, bytes := r.job.Bucket, 0
+	limit, bytes := r.Job().Bucket, 0
 	if limit <= 0 {
 		limit = fusedBytes
 	}

@@ -1,4 +1,4 @@
-package train
+package mean
 
 import (
 	"context"
@@ -9,6 +9,7 @@ import (
 	"github.com/gradlab/gradlab/compress"
 	"github.com/gradlab/gradlab/internal/f32"
 	"github.com/gradlab/gradlab/sgd"
+	"github.com/gradlab/gradlab/sgd/train"
 	"github.com/gradlab/gradlab/sgd/train/checkpoint"
 	"github.com/gradlab/gradlab/sgd/train/compute"
 	"github.com/gradlab/gradlab/sgd/train/wire"
@@ -49,7 +50,7 @@ type LocalSGD struct {
 	Inner  string  `doc:"what becomes of the inner optimizers' moments between rounds: keep, average, or reset (not before start)"`
 }
 
-var _ = Modes.Add("localsgd", "H local steps, then the mean of pseudo-gradients through an outer rule: local and post-local SGD, SlowMo, DiLoCo",
+var _ = train.Modes.Add("localsgd", "H local steps, then the mean of pseudo-gradients through an outer rule: local and post-local SGD, SlowMo, DiLoCo",
 	LocalSGD{H: 8, LR: 1, Inner: "keep"})
 
 // Validate checks the options.
@@ -69,8 +70,8 @@ func (m LocalSGD) Validate() error {
 
 // Traits implements Mode: a step of the run is a gradient of every worker, and part of
 // a round is not in proportion.
-func (m LocalSGD) Traits(j *Job) Traits {
-	return Traits{PerUpdate: j.Workers, Timeless: true, Elastic: true, Weightless: true, Steady: m.H == 1, Codec: TakesAll, Heeds: localHeeds, Refuses: localRefuses}
+func (m LocalSGD) Traits(j *train.Job) train.Traits {
+	return train.Traits{PerUpdate: j.Workers, Timeless: true, Elastic: true, Weightless: true, Steady: m.H == 1, Codec: train.TakesAll, Heeds: localHeeds, Refuses: localRefuses}
 }
 
 var (
@@ -79,13 +80,13 @@ var (
 )
 
 // Check implements Mode.
-func (m LocalSGD) Check(j *Job) error {
-	_, err := newLocal(NewRank(j, 0), m)
+func (m LocalSGD) Check(j *train.Job) error {
+	_, err := newLocal(train.NewRank(j, 0), m)
 	return err
 }
 
 // Part implements Mode.
-func (m LocalSGD) Part(r *Rank) (Part, error) { return newLocal(r, m) }
+func (m LocalSGD) Part(r *train.Rank) (train.Part, error) { return newLocal(r, m) }
 
 // localWorker is one rank. What it embeds exchanges pseudo-gradients and holds
 // the parameters all agree on.
@@ -105,7 +106,7 @@ type localWorker struct {
 type momentsOf string
 
 // moments lists the sizes of what is averaged beside pseudo-gradients.
-func (m LocalSGD) moments(j *Job) (sizes []int, err error) {
+func (m LocalSGD) moments(j *train.Job) (sizes []int, err error) {
 	if m.Inner != "average" {
 		return nil, nil
 	}
@@ -119,15 +120,15 @@ func (m LocalSGD) moments(j *Job) (sizes []int, err error) {
 	return sizes, nil
 }
 
-func newLocal(of *Rank, m LocalSGD) (*localWorker, error) {
-	j := of.job
+func newLocal(of *train.Rank, m LocalSGD) (*localWorker, error) {
+	j := of.Job()
 	r, err := newReducer(of, false)
 	if err != nil {
 		return nil, err
 	}
 	l := &localWorker{reducer: r, mode: m}
 	if j.Weightless {
-		l.sizes, err = Shared(j, momentsOf(m.Inner), func() ([]int, error) { return m.moments(j) })
+		l.sizes, err = train.Shared(j, momentsOf(m.Inner), func() ([]int, error) { return m.moments(j) })
 		return l, err
 	}
 	layout := j.Model.Layout()
@@ -141,16 +142,16 @@ func newLocal(of *Rank, m LocalSGD) (*localWorker, error) {
 
 // Run implements Part.
 func (l *localWorker) Run(ctx context.Context) error {
-	l.net = streaming{l.h, comm.Streaming(l.h)}
-	pass := Pass{
+	l.net = streaming{l.Host(), comm.Streaming(l.Host())}
+	pass := train.Pass{
 		On:   func() ([]float32, []float32, error) { return l.x, l.grad, nil },
 		Then: l.descend,
 	}
 	l.begin()
-	if _, err := l.catchUp(ctx); err != nil {
+	if _, err := l.CatchUp(ctx); err != nil {
 		return err
 	}
-	for !l.stopped && l.step < l.job.Updates {
+	for !l.stopped && l.Step() < l.Job().Updates {
 		if err := l.Boundary(l); err != nil {
 			return err
 		}
@@ -158,13 +159,13 @@ func (l *localWorker) Run(ctx context.Context) error {
 		if err != nil {
 			return err
 		}
-		from, over := l.told, l.step == l.job.Updates
-		l.stopped = flags&FlagStop != 0 && !over
+		from, over := l.told, l.Step() == l.Job().Updates
+		l.stopped = flags&train.FlagStop != 0 && !over
 		if err := l.report(ctx); err != nil {
 			return err
 		}
-		if l.stopped || (flags&FlagKeep != 0 || crossed(l.job.CheckpointEvery, from, l.step)) && !over {
-			if err := l.passing(ctx, l); err != nil {
+		if l.stopped || (flags&train.FlagKeep != 0 || train.Crossed(l.Job().CheckpointEvery, from, l.Step())) && !over {
+			if err := l.SaveInStep(ctx, l); err != nil {
 				return err
 			}
 		}
@@ -174,70 +175,70 @@ func (l *localWorker) Run(ctx context.Context) error {
 
 // begin is where a round begins: at what all agree on.
 func (l *localWorker) begin() {
-	if !l.job.Weightless {
+	if !l.Job().Weightless {
 		copy(l.x, l.common.params.F())
 	}
 }
 
 // rounds makes the local steps of one round, and its exchange.
-func (l *localWorker) rounds(ctx context.Context, pass Pass) (flags uint16, err error) {
+func (l *localWorker) rounds(ctx context.Context, pass train.Pass) (flags uint16, err error) {
 	for {
-		pass.Alone = !l.due(l.step + 1)
+		pass.Alone = !l.due(l.Step() + 1)
 		if err := l.Compute(ctx, pass); err != nil {
 			return 0, err
 		}
-		l.losses += l.loss
+		l.losses += l.Loss()
 		l.Count()
 		if !pass.Alone {
 			break
 		}
 	}
-	l.SetLoss(l.losses / float64(l.step-l.since))
+	l.SetLoss(l.losses / float64(l.Step()-l.since))
 	l.losses = 0
 	if flags, err = l.agree(ctx); err != nil {
 		return flags, err
 	}
-	l.since = l.step
+	l.since = l.Step()
 	return flags, l.Doing(ctx)
 }
 
 // due says whether a round ends behind so many steps.
 func (l *localWorker) due(steps int) bool {
-	return steps <= l.mode.Start || (steps-l.mode.Start)%l.mode.H == 0 || steps == l.job.Updates
+	return steps <= l.mode.Start || (steps-l.mode.Start)%l.mode.H == 0 || steps == l.Job().Updates
 }
 
 // descend is one local step, by the gradient there is.
 func (l *localWorker) descend() error {
-	n := l.step
+	n := l.Step()
 	if l.resets() { // rules that count their steps begin again
 		n -= l.since
 	}
-	p := l.job.progressOf(l.step)
-	l.inner.Advance(l.grad, l.x, sgd.Step{N: n, Epoch: p.Epoch, LR: l.sched(p), Seed: l.job.Seed})
+	p := l.Job().ProgressOf(l.Step())
+	l.inner.Advance(l.grad, l.x, sgd.Step{N: n, Epoch: p.Epoch, LR: l.sched(p), Seed: l.Job().Seed})
 	return nil
 }
 
 // agree exchanges pseudo-gradients and takes up what comes of them.
 func (l *localWorker) agree(ctx context.Context) (flags uint16, err error) {
-	ask, err := l.Asks(l.told, l.step)
+	ask, err := l.Asks(l.told, l.Step())
 	if err != nil {
 		return 0, err
 	}
-	if !l.job.Weightless {
+	if !l.Job().Weightless {
 		f32.AxpyTo(l.grad, l.common.params.F(), -1, l.x)
 	}
-	if err := l.times.Encoding(ctx, l.tariff.Encode(0, len(l.shard.Pieces))); err != nil {
+	if err := l.Times().Encoding(ctx, l.tariff.Encode(0, len(l.shard.Pieces))); err != nil {
 		return 0, err
 	}
 	if err := l.content.begin(0); err != nil {
 		return 0, err
 	}
-	l.steps = l.step - l.since
-	if flags, err = l.exchange(ctx, &l.buckets[0], l.step, ask); err != nil {
+	l.steps = l.Step() - l.since
+	if flags, err = l.exchange(ctx, &l.buckets[0], l.Step(), ask); err != nil {
 		return flags, err
 	}
 	l.round++
-	if !l.job.Weightless {
+	if !l.Job().Weightless {
 		l.outer()
 		l.begin()
 	}
@@ -248,15 +249,15 @@ func (l *localWorker) agree(ctx context.Context) (flags uint16, err error) {
 // itself.
 func (l *localWorker) outer() {
 	round := l.round - 1
-	if l.step <= l.mode.Start {
+	if l.Step() <= l.mode.Start {
 		l.common.move(round, func(params []float32) {
 			sgd.Update(params, l.grad)
 			l.common.opt.Avg.Take(params, sgd.Range{Hi: len(params)}, round)
 		})
 		return
 	}
-	p := l.job.progressOf(l.step - 1)
-	s := sgd.Step{N: round, Epoch: p.Epoch, LR: l.mode.LR, Seed: l.job.Seed}
+	p := l.Job().ProgressOf(l.Step() - 1)
+	s := sgd.Step{N: round, Epoch: p.Epoch, LR: l.mode.LR, Seed: l.Job().Seed}
 	if l.mode.ByRate {
 		l.byRate(&s, l.sched(p))
 	}
@@ -276,7 +277,7 @@ func (l *localWorker) byRate(s *sgd.Step, inner float64) {
 
 // resets says whether rounds begin without moments by now. Up to start the steps
 // are those of minibatch SGD, which keeps them.
-func (l *localWorker) resets() bool { return l.mode.Inner == "reset" && l.step >= l.mode.Start }
+func (l *localWorker) resets() bool { return l.mode.Inner == "reset" && l.Step() >= l.mode.Start }
 
 // moments averages or forgets what the inner optimizer keeps.
 func (l *localWorker) moments(ctx context.Context) error {
@@ -284,11 +285,11 @@ func (l *localWorker) moments(ctx context.Context) error {
 		return nil
 	}
 	for _, n := range l.sizes {
-		if _, err := collective.Rehearse(ctx, l.net, l.group, l.job.Topology, l.header(&l.buckets[0], 0), n, 4); err != nil {
+		if _, err := collective.Rehearse(ctx, l.net, l.group, l.Job().Topology, l.header(&l.buckets[0], 0), n, 4); err != nil {
 			return err
 		}
 	}
-	if l.job.Weightless {
+	if l.Job().Weightless {
 		return nil
 	}
 	for _, sl := range l.inner.Slots() {
@@ -299,22 +300,22 @@ func (l *localWorker) moments(ctx context.Context) error {
 		if _, err := l.sum(ctx, &l.buckets[0], wire.Formats[compress.F32], sl.V, 0); err != nil {
 			return err
 		}
-		f32.Scale(sl.V, 1/float32(l.job.Workers))
+		f32.Scale(sl.V, 1/float32(l.Job().Workers))
 	}
 	return nil
 }
 
 // Keep keeps, beside what all agree on and how it came about, the inner optimizer.
 func (l *localWorker) Keep(k *checkpoint.Keeper) {
-	l.keepShared(k, l.step)
-	if k.Alike(l.rank) {
-		k.Int(keyRound, &l.round)
+	l.keepShared(k, l.Step())
+	if k.Alike(l.ID()) {
+		k.Int(train.KeyRound, &l.round)
 	}
 	if k.Loads() {
 		l.StartAt(l.versionIn(k))
-		l.since, l.told = l.step, l.step
+		l.since, l.told = l.Step(), l.Step()
 		l.common.keep(k, l.round)
 	}
 	l.keepOwn(k)
-	l.inner.Keep(k, checkpoint.Under(keyInner, l.rank))
+	l.inner.Keep(k, checkpoint.Under(train.KeyInner, l.ID()))
 }

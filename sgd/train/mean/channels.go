@@ -1,4 +1,4 @@
-package train
+package mean
 
 import (
 	"github.com/gradlab/gradlab/comm"

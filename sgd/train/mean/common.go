@@ -1,10 +1,11 @@
-package train
+package mean
 
 import (
 	"fmt"
 	"sync"
 
 	"github.com/gradlab/gradlab/sgd"
+	"github.com/gradlab/gradlab/sgd/train"
 	"github.com/gradlab/gradlab/sgd/train/checkpoint"
 	"github.com/gradlab/gradlab/sgd/train/compute"
 	"github.com/gradlab/gradlab/sgd/train/wire"
@@ -29,7 +30,7 @@ type common struct {
 // commonKey is where ranks of a process share it.
 type commonKey struct{}
 
-func newCommon(j *Job) (*common, error) {
+func newCommon(j *train.Job) (*common, error) {
 	rule := j.Optimizer
 	if j.Heeds("outer") { // the optimizer is each worker's own
 		if rule = j.Outer; rule == nil {
@@ -41,7 +42,7 @@ func newCommon(j *Job) (*common, error) {
 		return nil, fmt.Errorf("optimizer: %w", err)
 	}
 	initial := j.Initial()
-	opt.Avg = j.newAverage(initial)
+	opt.Avg = j.NewAverage(initial)
 	c := &common{opt: opt, params: wire.NewVector(len(initial))}
 	copy(c.params.F(), initial)
 	if j.Elastic {
@@ -119,8 +120,8 @@ func (c *common) keep(k *checkpoint.Keeper, version int) {
 
 // name names what there is to keep.
 func (c *common) name(k *checkpoint.Keeper) {
-	k.Vector(keyParam, c.params.F())
-	c.opt.Keep(k, keyOpt)
+	k.Vector(train.KeyParam, c.params.F())
+	c.opt.Keep(k, train.KeyOpt)
 }
 
 // rewind undoes the last update, if it was that number n. Callers hold mu.

@@ -1,4 +1,4 @@
-package train
+package mean
 
 import (
 	"context"
@@ -8,25 +8,26 @@ import (
 
 	"github.com/gradlab/gradlab/comm"
 	"github.com/gradlab/gradlab/comm/collective"
+	"github.com/gradlab/gradlab/sgd/train"
 	"github.com/gradlab/gradlab/sgd/train/message"
 )
 
 // norms makes the sums that batch norms of a group of successive workers share. Sums of float64
 // are gathered and added up in the order of ranks: the bits are the same on all.
 type norms struct {
-	rank  *Rank
+	rank  *train.Rank
 	group collective.Group
 }
 
 // newNorms is nil where every worker has statistics of its own.
-func newNorms(r *Rank) *norms {
-	n := r.job.normWorkers()
+func newNorms(r *train.Rank) *norms {
+	n := r.Job().NormWorkers()
 	if n == 1 {
 		return nil
 	}
 	j := &norms{rank: r}
-	first := r.rank / n * n
-	j.group.Me = r.rank - first
+	first := r.ID() / n * n
+	j.group.Me = r.ID() - first
 	for i := range n {
 		j.group.Ranks = append(j.group.Ranks, first+i)
 	}
@@ -40,7 +41,7 @@ func (j *norms) sum(ctx context.Context, at int, v []float64) error {
 		binary.LittleEndian.PutUint64(own.B[8*i:], math.Float64bits(x))
 	}
 	r := j.rank
-	parts, _, release, err := collective.AllGather(ctx, r.h, j.group, onNorm.Header(r.job, message.Count{N: r.step}, 0), own)
+	parts, _, release, err := collective.AllGather(ctx, r.Host(), j.group, onNorm.Header(r.Job(), message.Count{N: r.Step()}, 0), own)
 	defer release()
 	if err != nil {
 		return fmt.Errorf("statistics of a batch norm: %w", err)
