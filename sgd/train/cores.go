@@ -3,6 +3,7 @@ package train
 import (
 	"sync"
 
+	"github.com/gradlab/gradlab/sgd"
 	"github.com/gradlab/gradlab/sgd/train/compute"
 	"github.com/gradlab/gradlab/sgd/train/wire"
 )
@@ -16,6 +17,7 @@ type cores struct {
 
 	shelf   *shelf // see Shared
 	lasting *shelf // see Lasting
+	first   *Job   // what is on it is made for
 
 	mu    sync.Mutex
 	start []float32 // see Job.initial
@@ -30,13 +32,27 @@ func newCores(j *Job) *cores {
 }
 
 func coresAt(j *Job, g *compute.Gate) *cores {
-	return &cores{gate: g, task: j.task(g), shelf: &shelf{}, lasting: &shelf{}}
+	return &cores{gate: g, task: j.task(g), shelf: &shelf{}, lasting: &shelf{}, first: j}
+}
+
+// task is what the gradients of the job have in common.
+func (j *Job) task(g *compute.Gate) compute.Task {
+	return compute.Task{
+		Gate: g, Model: func(side int) sgd.Model { return j.sized(side).model },
+		Batch: j.Batch, Accumulate: max(1, j.Accumulate), Zero: j.NonFinite == "zero", Between: j.Between,
+	}
+}
+
+// micros is in how many micro-batches samples are computed.
+func (j *Job) micros(samples sgd.Draw) int {
+	t := compute.Task{Batch: j.Batch, Accumulate: max(1, j.Accumulate)}
+	return t.Micros(samples)
 }
 
 // again is the cores for those who go on as workers of v: the same gate, and what is Lasting.
 func (c *cores) again(v *Job) *cores {
 	next := coresAt(v, c.gate)
-	next.lasting = c.lasting
+	next.lasting, next.first = c.lasting, c.first
 	return next
 }
 
@@ -71,11 +87,7 @@ func Shared[T any](j *Job, key any, mk func() (T, error)) (T, error) {
 
 // Lasting is Shared over all epochs of membership of a run; it is made for the run's job.
 func Lasting[T any](j *Job, key any, mk func(run *Job) (T, error)) (T, error) {
-	run := j
-	if j.joined != nil {
-		run = j.joined.of
-	}
-	return onShelf(j.cores.lasting, key, func() (T, error) { return mk(run) })
+	return onShelf(j.cores.lasting, key, func() (T, error) { return mk(j.cores.first) })
 }
 
 // seat is a worker's place at the cores.

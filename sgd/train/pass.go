@@ -100,16 +100,20 @@ func (r *Rank) differentiate(ctx context.Context, d *compute.Desk, on func() (pa
 	if err != nil {
 		return err
 	}
-	var loss float64
-	var bad bool
 	d.Measured = r.job.NoiseScale && r.rank == 0
 	d.Soft = r.pass.Spoilt != nil
-	if draw := r.pass.Draw; draw.N == 0 {
-		loss, bad, err = r.job.gradient(ctx, d, params, grad, r.rank, r.step, need, ready)
-	} else if loss, bad, err = d.Gradient(ctx, &r.job.cores.task, compute.Wanted{
-		Params: params, Grad: grad, Worker: r.rank, Step: r.step, Need: need, Ready: ready, Samples: draw, Weight: r.job.weight(draw.N),
-	}); err != nil {
-		err = fmt.Errorf("worker %d, gradient of %d samples from %d on: %w", r.rank, draw.N, draw.First, err)
+	want := compute.Wanted{Params: params, Grad: grad, Worker: r.rank, Step: r.step, Need: need, Ready: ready, Samples: r.pass.Draw}
+	if want.Samples.N == 0 {
+		want.Samples, want.Next = r.job.draw(r.rank, r.step), r.job.draw(r.rank, r.step+1)
+	}
+	want.Weight = r.job.weight(want.Samples.N)
+	loss, bad, err := d.Gradient(ctx, &r.job.cores.task, want)
+	if err != nil {
+		what := fmt.Sprintf("step %d", r.step)
+		if of := r.pass.Draw; of.N > 0 {
+			what = fmt.Sprintf("%d samples from %d on", of.N, of.First)
+		}
+		err = fmt.Errorf("worker %d, gradient of %s: %w", r.rank, what, err)
 	}
 	r.loss, r.own = loss, d.MeanLengths()
 	switch {

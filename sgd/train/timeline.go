@@ -1,40 +1,8 @@
 package train
 
 import (
-	"context"
-	"fmt"
 	"time"
-
-	"github.com/gradlab/gradlab/sgd"
-	"github.com/gradlab/gradlab/sgd/train/compute"
 )
-
-// gradient computes the gradient of a worker's step and returns the mean loss.
-func (j *Job) gradient(ctx context.Context, d *compute.Desk, params, grad []float32, worker, step int, need, ready func(int) error) (loss float64, bad bool, err error) {
-	samples := j.draw(worker, step)
-	loss, bad, err = d.Gradient(ctx, &j.cores.task, compute.Wanted{
-		Params: params, Grad: grad, Worker: worker, Step: step, Need: need, Ready: ready,
-		Samples: samples, Weight: j.weight(samples.N), Next: j.draw(worker, step+1),
-	})
-	if err != nil {
-		err = fmt.Errorf("worker %d, gradient of step %d: %w", worker, step, err)
-	}
-	return loss, bad, err
-}
-
-// task is what the gradients of the job have in common.
-func (j *Job) task(g *compute.Gate) compute.Task {
-	return compute.Task{
-		Gate: g, Model: func(side int) sgd.Model { return j.sized(side).model },
-		Batch: j.Batch, Accumulate: max(1, j.Accumulate), Zero: j.NonFinite == "zero", Between: j.Between,
-	}
-}
-
-// micros is in how many micro-batches samples are computed.
-func (j *Job) micros(samples sgd.Draw) int {
-	t := compute.Task{Batch: j.Batch, Accumulate: max(1, j.Accumulate)}
-	return t.Micros(samples)
-}
 
 // Timeline prices one step of a worker on the virtual clock: forward time and
 // backward time (twice that) of every span, in forward order. The next batch is read
