@@ -78,9 +78,9 @@ type execution struct {
 	state *checkpoint.State // that it goes on from; nil: it begins at step 0
 	m     *manifest         // of state
 
-	rec     *recorder
-	obs     *train.Observer
-	updates *updates // of the workers here; nil: no stop breaks them off
+	rec   *recorder
+	obs   *train.Observer
+	ended func(error) // tells workers here that the run has ended elsewhere; nil: they finish their updates
 
 	behind error  // why the attempt before ended
 	gone   string // who was lost in it, and why
@@ -255,7 +255,7 @@ func (e *execution) hooks() {
 		u := newUpdates(job, here, e.requeued)
 		u.long = cmp.Or(e.opt.hurry, u.long)
 		u.note, u.show = func(s string) { rec.show.Note("%s", s) }, func(done, of int) { rec.show.Passes(done, of) }
-		e.updates, job.Between = u, u.between
+		job.Between, e.ended = u.between, u.end
 	}
 }
 
@@ -427,6 +427,9 @@ func (e *execution) result() (*Result, error) {
 	r.WallSeconds = f.base.Wall + time.Since(rec.start).Seconds()
 	if e.config.Net == "sim" {
 		r.VirtualSeconds, r.Network, r.CodecTime = obs.Final.Seconds, f.network, e.prices.String()
+		if m := e.prices.Misfit(); m != "" {
+			r.CodecTime += "; " + m
+		}
 	}
 	r.Restarts = rec.status.Restarts
 	r.TrainLoss, r.Extends = rec.trainLoss, f.extends()

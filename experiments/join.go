@@ -55,10 +55,10 @@ func Join(ctx context.Context, c config.Config, o JoinOptions) error {
 	}
 	job.Stopping, job.Due = o.stopping(), newInTime(CheckpointTime).due
 	job.KeepLast = keepsLast(job)
-	var updates *updates
+	var ended func(error)
 	if o.Stopping != nil && breaksOff(c, job) {
-		updates = newUpdates(job, 1, o.wantsRequeue)
-		job.Between = updates.between
+		u := newUpdates(job, 1, o.wantsRequeue)
+		job.Between, ended = u.between, u.end
 	}
 	if err := o.check(job); err != nil {
 		return err
@@ -77,7 +77,7 @@ func Join(ctx context.Context, c config.Config, o JoinOptions) error {
 			return err
 		}
 		if !o.Launched {
-			p = told(job.Observer(), p, o.Requeue, updates)
+			p = told(job.Observer(), p, o.Requeue, ended)
 		}
 		net, err := o.open(c, job, o.Identity.Rank)
 		if err != nil {

@@ -13,6 +13,10 @@ import (
 	"github.com/gradlab/gradlab/sgd/train"
 )
 
+// HurryTime is how long a program that computes a model has for each answer once the run is
+// asked to stop, and how long a stop waits for the end of an update.
+const HurryTime = 20 * time.Second
+
 // errWithin ends a run that was asked to stop within an update that takes long, and
 // errWithinAgain one that is also to be started again. Other processes know them by their
 // texts.
@@ -37,11 +41,6 @@ func breaksOff(c config.Config, job *train.Job) bool {
 		return true
 	}
 	return !c.IsElastic() && job.StopRule(c.Emulate, 0) == train.StopAtStep
-}
-
-// within says what a stop within an update leaves, the last checkpoint being of step kept.
-func within(kept int) string {
-	return fmt.Sprintf("stopped between the micro-batches of an update, the rest of which would have taken long; --resume goes on %s and makes the steps since then again", since(kept))
 }
 
 // updates follows the micro-batches of updates that take long. It shows how many are

@@ -31,12 +31,12 @@ const (
 const errRunStopped = Stopped("the run's record says how it goes on, with --resume")
 
 // telling is the observer's program with the verdict behind it, for the ranks that other
-// processes hold. updates of this process, if not nil, hear of an error.
-func telling(obs *train.Observer, program comm.Program, requeue func() bool, updates *updates) comm.Program {
+// processes hold. ended, if not nil, is told an error.
+func telling(obs *train.Observer, program comm.Program, requeue func() bool, ended func(error)) comm.Program {
 	return func(ctx context.Context, h comm.Host) error {
 		if err := program(ctx, h); err != nil {
-			if updates != nil {
-				updates.end(err)
+			if ended != nil {
+				ended(err)
 			}
 			return err
 		}
@@ -59,12 +59,12 @@ func telling(obs *train.Observer, program comm.Program, requeue func() bool, upd
 // requeued says whether a stop asks that the run be started again.
 func requeued(requeue *atomic.Bool) bool { return requeue != nil && requeue.Load() }
 
-// told is a rank's program that ends with the observer's verdict. updates, if not nil, hear of
-// the observer's end while the rank computes.
-func told(observer int, program comm.Program, requeue *atomic.Bool, updates *updates) comm.Program {
+// told is a rank's program that ends with the observer's verdict. ended, if not nil, is told
+// how the observer failed, while the rank computes.
+func told(observer int, program comm.Program, requeue *atomic.Bool, ended func(error)) comm.Program {
 	verdict := func(ctx context.Context, h comm.Host) error { return verdictOf(ctx, h, observer, requeue) }
 	return func(ctx context.Context, h comm.Host) error {
-		if updates == nil {
+		if ended == nil {
 			if err := program(ctx, h); err != nil {
 				return err
 			}
@@ -74,7 +74,7 @@ func told(observer int, program comm.Program, requeue *atomic.Bool, updates *upd
 		h.Go("verdict", func(ctx context.Context, h comm.Host) error {
 			err := verdict(comm.Idle(ctx), h)
 			if err != nil && !errors.Is(err, ErrStopped) {
-				updates.end(err)
+				ended(err)
 			}
 			came <- err
 			return nil

@@ -205,7 +205,7 @@ func (t *Task) probable() string {
 
 // differ words why the choice that is first most probably is not the soonest in the median;
 // "" where one is both.
-func (t *Task) differ() string {
+func differ(t *Task) string {
 	leads := t.leads(true, t.reachedIn)
 	if leads == nil {
 		return ""

@@ -114,7 +114,7 @@ func TestMoreOftenIsNotSooner(t *testing.T) {
 	}); err != nil {
 		t.Fatal(err)
 	}
-	if s := task.differ(); !strings.Contains(s, "seed by seed on the same draws") {
+	if s := differ(task); !strings.Contains(s, "seed by seed on the same draws") {
 		t.Error(s)
 	}
 	for _, at := range []map[string][]float64{
@@ -123,7 +123,7 @@ func TestMoreOftenIsNotSooner(t *testing.T) {
 		{"raw": {1, 3}, "bf16": {2, 1.5}},                         // as often, and sooner
 		{"raw": {1}, "bf16": {2}},                                 // nothing is probable
 	} {
-		if s := racing(t, at).Tasks[0].differ(); s != "" {
+		if s := differ(racing(t, at).Tasks[0]); s != "" {
 			t.Errorf("%v: %s", at, s)
 		}
 	}
