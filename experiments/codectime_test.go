@@ -9,6 +9,7 @@ import (
 	"testing"
 
 	"github.com/gradlab/gradlab/compress"
+	"github.com/gradlab/gradlab/experiments/coding"
 	"github.com/gradlab/gradlab/experiments/config"
 	"github.com/gradlab/gradlab/experiments/hardware"
 	"github.com/gradlab/gradlab/internal/patience"
@@ -80,6 +81,32 @@ func TestTablesSayWhatCodecsWereBilled(t *testing.T) {
 	r := mustExecute(t, "codec=bf16", "mode=reduce", "net=local")
 	if r.CodecTime != "" {
 		t.Errorf("on a real clock: %s", r.CodecTime)
+	}
+}
+
+// A run whose codec takes eleven times as long as the one that the table of rates has says so
+// in its result, which tables and pages print, with what to type. Billed otherwise it does not.
+func TestRunOfAnotherCodecSaysSo(t *testing.T) {
+	t.Parallel()
+	meter := coding.NewMeter("")
+	meter.Measure = func(f compress.Family) (*hardware.CodecRate, error) {
+		ns := map[string]float64{"bf16": 1, "qsgd(bits=4)": 1000}[compress.Spec(f)]
+		return &hardware.CodecRate{Codec: compress.Spec(f), Block: "matrix", Elements: []int{262144}, Encode: []float64{ns}, Decode: []float64{ns}}, nil
+	}
+	note := func(over ...string) string {
+		t.Helper()
+		opt := Options{Recipe: "small", Out: t.TempDir(), Places: config.Places{Codecs: meter}}
+		r, err := Execute(t.Context(), mustRuns(t, small, append(over, "mode=reduce", "codec=qsgd(bits=4)")...)[0], opt)
+		if err != nil {
+			t.Fatal(err)
+		}
+		return r.CodecTime
+	}
+	if s := note("device.codec=measured"); !strings.Contains(s, "codecs were billed at rates measured on") || !strings.HasSuffix(s, "; in this build qsgd(bits=4) took more than 5 times as long as in that table, beside bf16 on the same core, and is not the codec that was measured: device.codec=here bills what it takes") {
+		t.Error(s)
+	}
+	if s := note("device.codec=1GB/s"); strings.Contains(s, "in this build") {
+		t.Error(s)
 	}
 }
 

@@ -78,8 +78,9 @@ type execution struct {
 	state *checkpoint.State // that it goes on from; nil: it begins at step 0
 	m     *manifest         // of state
 
-	rec *recorder
-	obs *train.Observer
+	rec   *recorder
+	obs   *train.Observer
+	ended func(error) // tells workers here that the run has ended elsewhere; nil: they finish their updates
 
 	behind error  // why the attempt before ended
 	gone   string // who was lost in it, and why
@@ -250,10 +251,31 @@ func (e *execution) hooks() {
 		}
 		return stop
 	}
-	if e.config.Net == "local" || e.config.Net == "sim" { // all workers are in this process
-		job.Between = (&updates{long: cmp.Or(e.opt.hurry, HurryTime), workers: job.Workers, steps: job.Updates * job.PerUpdate() / job.Workers, stopping: job.Stopping, now: monotonic,
-			note: func(s string) { rec.show.Note("%s", s) }, show: func(done, of int) { rec.show.Passes(done, of) }}).between
+	if here := e.workersHere(); here > 0 && breaksOff(e.config, job) {
+		u := newUpdates(job, here, e.requeued)
+		u.long = cmp.Or(e.opt.hurry, u.long)
+		u.note, u.show = func(s string) { rec.show.Note("%s", s) }, func(done, of int) { rec.show.Passes(done, of) }
+		job.Between, e.ended = u.between, u.end
 	}
+}
+
+// workersHere is how many workers are in this process.
+func (e *execution) workersHere() int {
+	switch {
+	case e.opt.Lead != nil:
+		return 1 // rank 0
+	case e.config.Net == "grpc":
+		return 0
+	}
+	return e.job.Workers
+}
+
+// requeued reports whether a stop asks that the run be started again.
+func (e *execution) requeued() bool {
+	if e.opt.Lead != nil {
+		return e.opt.Lead.wantsRequeue()
+	}
+	return requeued(e.opt.Requeue)
 }
 
 // open makes the observer, which begins from the state that there is, opens the files that
@@ -350,10 +372,14 @@ func (e *execution) make(ctx context.Context) error {
 
 // failed records a run that came to no result, and words why.
 func (e *execution) failed(ctx context.Context, err error) error {
+	off, again := brokenOff(err)
+	if again && e.opt.Requeue != nil {
+		e.opt.Requeue.Store(true)
+	}
 	switch {
 	case errors.Is(err, train.ErrStoppedUnmarked):
 		err = Stopped(unmarked(e.rec.kept))
-	case errors.Is(err, errWithin):
+	case off:
 		err = Stopped(within(e.rec.kept))
 	case errors.Is(err, external.ErrHurried):
 		err = Stopped(hurried(err, e.rec.kept))
@@ -401,6 +427,9 @@ func (e *execution) result() (*Result, error) {
 	r.WallSeconds = f.base.Wall + time.Since(rec.start).Seconds()
 	if e.config.Net == "sim" {
 		r.VirtualSeconds, r.Network, r.CodecTime = obs.Final.Seconds, f.network, e.prices.String()
+		if m := e.prices.Misfit(); m != "" {
+			r.CodecTime += "; " + m
+		}
 	}
 	r.Restarts = rec.status.Restarts
 	r.TrainLoss, r.Extends = rec.trainLoss, f.extends()

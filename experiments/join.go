@@ -55,6 +55,11 @@ func Join(ctx context.Context, c config.Config, o JoinOptions) error {
 	}
 	job.Stopping, job.Due = o.stopping(), newInTime(CheckpointTime).due
 	job.KeepLast = keepsLast(job)
+	var ended func(error)
+	if o.Stopping != nil && breaksOff(c, job) {
+		u := newUpdates(job, 1, o.wantsRequeue)
+		job.Between, ended = u.between, u.end
+	}
 	if err := o.check(job); err != nil {
 		return err
 	}
@@ -72,7 +77,7 @@ func Join(ctx context.Context, c config.Config, o JoinOptions) error {
 			return err
 		}
 		if !o.Launched {
-			p = told(job.Observer(), p, o.Requeue)
+			p = told(job.Observer(), p, o.Requeue, ended)
 		}
 		net, err := o.open(c, job, o.Identity.Rank)
 		if err != nil {
@@ -81,6 +86,11 @@ func Join(ctx context.Context, c config.Config, o JoinOptions) error {
 		defer net.close()
 		return o.whenAllHaveCome(ctx, c.Emulated(net), []comm.Program{p})
 	})
+	if off, again := brokenOff(err); off && !o.Launched {
+		if err = errRunStopped; again && o.Requeue != nil {
+			o.Requeue.Store(true)
+		}
+	}
 	if errors.Is(err, errRunStopped) {
 		o.untilRecorded(ctx)
 	}

@@ -202,7 +202,7 @@ func (e *execution) lead(ctx context.Context) error {
 			return err
 		}
 		defer net.close()
-		err = o.whenAllHaveCome(ctx, c.Emulated(net), []comm.Program{p, telling(e.obs, e.obs.Program, o.wantsRequeue)})
+		err = o.whenAllHaveCome(ctx, c.Emulated(net), []comm.Program{p, telling(e.obs, e.obs.Program, o.wantsRequeue, e.ended)})
 		e.f.carried = net.Carried()
 		return err
 	})

@@ -92,10 +92,6 @@ func stopped(job *train.Job, virtual bool, step int) error {
 	return ErrStopped
 }
 
-// HurryTime is how long a program that computes a model has for each answer once the run is
-// asked to stop.
-const HurryTime = 20 * time.Second
-
 // hurries lets programs have so long for each answer, 0 for HurryTime, from when a stop is
 // asked for until end is called.
 func hurries(asked func() bool, within time.Duration) (end func()) {
@@ -118,6 +114,11 @@ func hurries(asked func() bool, within time.Duration) (end func()) {
 // being of step kept.
 func hurried(err error, kept int) string {
 	return fmt.Sprintf("%v\n--resume goes on %s and makes the steps since then again", err, since(kept))
+}
+
+// within says what a stop within an update leaves, the last checkpoint being of step kept.
+func within(kept int) string {
+	return fmt.Sprintf("stopped between the micro-batches of an update, the rest of which would have taken long; --resume goes on %s and makes the steps since then again", since(kept))
 }
 
 // unmarked says what a stop between marks leaves, the last checkpoint being of

@@ -31,10 +31,13 @@ const (
 const errRunStopped = Stopped("the run's record says how it goes on, with --resume")
 
 // telling is the observer's program with the verdict behind it, for the ranks that other
-// processes hold.
-func telling(obs *train.Observer, program comm.Program, requeue func() bool) comm.Program {
+// processes hold. ended, if not nil, is told an error.
+func telling(obs *train.Observer, program comm.Program, requeue func() bool, ended func(error)) comm.Program {
 	return func(ctx context.Context, h comm.Host) error {
 		if err := program(ctx, h); err != nil {
+			if ended != nil {
+				ended(err)
+			}
 			return err
 		}
 		head := comm.Header{From: int32(h.Rank()), Tag: verdictTag, Kind: comm.Report, Code: verdictDone}
@@ -56,28 +59,50 @@ func telling(obs *train.Observer, program comm.Program, requeue func() bool) com
 // requeued says whether a stop asks that the run be started again.
 func requeued(requeue *atomic.Bool) bool { return requeue != nil && requeue.Load() }
 
-// told is a rank's program that ends with the observer's verdict.
-func told(observer int, program comm.Program, requeue *atomic.Bool) comm.Program {
+// told is a rank's program that ends with the observer's verdict. ended, if not nil, is told
+// how the observer failed, while the rank computes.
+func told(observer int, program comm.Program, requeue *atomic.Bool, ended func(error)) comm.Program {
+	verdict := func(ctx context.Context, h comm.Host) error { return verdictOf(ctx, h, observer, requeue) }
 	return func(ctx context.Context, h comm.Host) error {
-		if err := program(ctx, h); err != nil {
-			return err
-		}
-		f, err := h.Recv(ctx, observer, verdictTag)
-		if err != nil {
-			return fmt.Errorf("waiting for the end of the run: %w", err)
-		}
-		defer f.Release()
-		switch f.Header.Code {
-		case verdictDone:
-			return nil
-		case verdictRequeue:
-			if requeue != nil {
-				requeue.Store(true)
+		if ended == nil {
+			if err := program(ctx, h); err != nil {
+				return err
 			}
-			return errRunStopped
-		case verdictStopped:
-			return errRunStopped
+			return verdict(ctx, h)
 		}
-		return errors.New("the observer's verdict cannot be read: all ranks have to be of one version")
+		came := make(chan error, 1)
+		h.Go("verdict", func(ctx context.Context, h comm.Host) error {
+			err := verdict(comm.Idle(ctx), h)
+			if err != nil && !errors.Is(err, ErrStopped) {
+				ended(err)
+			}
+			came <- err
+			return nil
+		})
+		if err := program(ctx, h); err != nil {
+			return err // which ends the wait for the verdict
+		}
+		return <-came
 	}
+}
+
+// verdictOf waits for the observer's verdict; nil: the run is done.
+func verdictOf(ctx context.Context, h comm.Host, observer int, requeue *atomic.Bool) error {
+	f, err := h.Recv(ctx, observer, verdictTag)
+	if err != nil {
+		return fmt.Errorf("waiting for the end of the run: %w", err)
+	}
+	defer f.Release()
+	switch f.Header.Code {
+	case verdictDone:
+		return nil
+	case verdictRequeue:
+		if requeue != nil {
+			requeue.Store(true)
+		}
+		return errRunStopped
+	case verdictStopped:
+		return errRunStopped
+	}
+	return errors.New("the observer's verdict cannot be read: all ranks have to be of one version")
 }

@@ -123,7 +123,7 @@ and prints what the codec claims, which checks hold, the mean squared error over
 ‖g‖² on vectors of several laws, bits an element and speed on one core, and what
 an exchange without a server asks for: its rounds, and the bytes a rank puts in.
 The speed is held against the table of rates that runs on net=sim are billed at: a
-codec of gradlab that was changed keeps its rate there.
+codec of gradlab that was changed keeps its rate there, and runs say so.
 The exit code is 1 if a check fails.
 
 For a codec with state the error includes what it keeps back for later.`,

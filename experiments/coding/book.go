@@ -49,6 +49,8 @@ func (s Speed) Over(t *hardware.CodecTable) float64 {
 // used by several at once.
 type Meter struct {
 	Note func(format string, args ...any) // hears what is measured; may be nil
+	// Measure measures a codec's payloads for Beside, as NewMeter sets it.
+	Measure func(f compress.Family) (*hardware.CodecRate, error)
 
 	dir     string
 	build   string          // of the executable that is measured; "": not looked at yet
@@ -59,10 +61,11 @@ type Meter struct {
 	table   *hardware.CodecTable // nil: not read yet
 	values  values
 	clock   time.Duration
+	times   map[string]float64 // by table and codec, see Beside
 }
 
 // NewMeter makes a meter that keeps what it measures in a folder; "": nowhere.
-func NewMeter(dir string) *Meter { return &Meter{dir: dir, effort: 1, doubt: doubtful} }
+func NewMeter(dir string) *Meter { return &Meter{dir: dir, effort: 1, doubt: doubtful, Measure: one} }
 
 // doubtful is the spread above which a rate is not believed: half of what was measured took
 // twice as long as the least.

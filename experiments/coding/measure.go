@@ -10,6 +10,7 @@ import (
 	"runtime"
 	"slices"
 	"strings"
+	"sync"
 	"time"
 
 	"github.com/klauspost/cpuid/v2"
@@ -264,14 +265,17 @@ func timed(do use, clock time.Duration, effort int) (encode, decode time.Duratio
 	return encode, decode, spread, nil
 }
 
-// One measures a codec's payloads on a core of this machine, of a matrix of the size before
+// one measures a codec's payloads on a core of this machine, of a matrix of the size before
 // the largest, as a table has them.
-func One(f compress.Family) (*hardware.CodecRate, error) {
+func one(f compress.Family) (*hardware.CodecRate, error) {
 	n := Sizes[len(Sizes)-2]
 	r := &hardware.CodecRate{Codec: compress.Spec(f), Block: "matrix"}
-	_, err := point(r, f, n, newValues(n+1024), looking(), 2)
+	_, err := point(r, f, n, oneValues(), looking(), 1)
 	return r, err
 }
+
+// oneValues are the values that one takes.
+var oneValues = sync.OnceValue(func() values { return newValues(Sizes[len(Sizes)-2] + 1024) })
 
 // point measures a rate at one further size. Where one use would take too long it
 // is taken to be as fast an element as at the size before.

@@ -178,6 +178,10 @@ func (p *CodecPrices) Record() *coding.Record {
 // clock is a real one, or nothing was to be billed.
 func (p *CodecPrices) String() string { return p.config.CodecsBilled(p.book.Used()) }
 
+// Misfit words which codecs were billed by the table that comes with gradlab, and are others
+// in this build, with what to type; "": none. It measures them, where a meter is there.
+func (p *CodecPrices) Misfit() string { return p.book.Misfit() }
+
 // codecSpeed is how fast the device codes beside the core of a table, and where
 // that is from.
 func (c Config) codecSpeed(t codecTime) (coding.Speed, string) {

@@ -7,6 +7,7 @@ import (
 	"strings"
 
 	"github.com/gradlab/gradlab/compress"
+	"github.com/gradlab/gradlab/experiments/hardware"
 	"github.com/gradlab/gradlab/sgd"
 	"github.com/gradlab/gradlab/sgd/train"
 )
@@ -20,17 +21,23 @@ import (
 func (c Config) Idle(j *train.Job) []string {
 	var out []string
 	for _, r := range c.idle(j) {
-		verb := "has"
-		if len(r.keys) > 1 {
-			verb = "have"
-		}
 		var said []string
 		for _, k := range r.keys {
+			if k == "transport" && c.Transport == hardware.Unknown { // which nobody need have said
+				continue
+			}
 			text := k + "=" + c.Show(k)
 			if r.option != "" {
 				text = "option " + r.option + " of " + text
 			}
 			said = append(said, text)
+		}
+		if said == nil {
+			continue
+		}
+		verb := "has"
+		if len(said) > 1 {
+			verb = "have"
 		}
 		out = append(out, fmt.Sprintf("%s %s no effect %s", listed(said), verb, r.where))
 	}

@@ -137,6 +137,8 @@ func TestIdle(t *testing.T) {
 		{"mode=reduce bucket=4096", "bucket=4096 has no effect without overlap=true"},
 		{"net=sim links=shm", "links=shm has no effect on net=sim"},
 		{"net=local network.bandwidth=1Mbps", "network.bandwidth"},
+		{"net=local transport=unknown", ""}, // a recipe says it of its simulated runs
+		{"net=local transport=nccl-tcp", "transport=nccl-tcp has no effect on net=local"},
 		{"batch=1000", "an update takes 4000 samples, and the training set has 1438"},
 		{"eval_every=500 steps=100", "eval_every=500 is beyond the last of 100 updates"},
 		{"mode=reduce codec=dgc optimizer=momentum", "momentum is applied twice: codec dgc(keep=0.001) has its own, and so has optimizer=momentum; use optimizer=sgd"},

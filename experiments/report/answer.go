@@ -58,7 +58,7 @@ func (t *Task) answer() []string {
 	}
 	var out []string
 	if t.Target.Asked() {
-		out = append(out, strings.TrimSpace(t.probable()+" "+t.first(seconds)))
+		out = append(out, strings.TrimSpace(t.probable()+" "+t.first(seconds)), differ(t))
 		if t.crossing() {
 			out = append(out, t.first(crossed))
 		}

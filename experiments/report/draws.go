@@ -6,6 +6,7 @@ import (
 	"math"
 	"slices"
 
+	"github.com/gradlab/gradlab/experiments/progress"
 	"github.com/gradlab/gradlab/experiments/stats"
 )
 
@@ -173,7 +174,9 @@ func (t *Task) leads(drawn bool, value func(*Trial) float64) []Lead {
 	for i, c := range choices {
 		out = append(out, Lead{c, won[i] / cases})
 	}
-	slices.SortStableFunc(out, func(a, b Lead) int { return cmp.Compare(b.P, a.P) })
+	slices.SortStableFunc(out, func(a, b Lead) int {
+		return cmp.Or(cmp.Compare(b.P, a.P), cmp.Compare(a.Config.time(t), b.Config.time(t)))
+	})
 	return out
 }
 
@@ -198,6 +201,29 @@ func (t *Task) probable() string {
 		s += fmt.Sprintf("; with probability %.2f none gets there", 1-sum)
 	}
 	return s + ", " + t.over() + "."
+}
+
+// differ words why the choice that is first most probably is not the soonest in the median;
+// "" where one is both.
+func differ(t *Task) string {
+	leads := t.leads(true, t.reachedIn)
+	if leads == nil {
+		return ""
+	}
+	median := func(l Lead) float64 { return l.Config.ToSeconds.Median }
+	often, soonest := leads[0], slices.MinFunc(leads, func(a, b Lead) int { return cmp.Compare(median(a), median(b)) })
+	if !(median(soonest) < median(often)) {
+		return ""
+	}
+	counted, step := "seed by seed", 0.0
+	if t.draws > 0 {
+		counted += " on the same draws"
+	}
+	for _, c := range t.choices() {
+		step = max(step, t.evaluated(c, seconds))
+	}
+	return fmt.Sprintf("%s is first more often and %s is sooner in the median: first places are counted %s, a median is of each one's seeds by themselves, in steps of an evaluation (%s).",
+		often.Config.Label, soonest.Config.Label, counted, progress.Seconds(step))
 }
 
 // over says what probabilities are over.

@@ -95,6 +95,40 @@ func TestFirstWithProbability(t *testing.T) {
 	}
 }
 
+// Where the one that is first more often is not the one that is sooner in the median, the
+// answer says why; where one is both, it says nothing of that.
+func TestMoreOftenIsNotSooner(t *testing.T) {
+	t.Parallel()
+	r := racing(t, map[string][]float64{"raw": {2, 2, 0.5, 0.5, 0.6}, "bf16": {1, 1, 0.8, 0.8, 0.55}})
+	task := r.Tasks[0]
+	answer := task.Answer()
+	const why = "bf16 is first more often and raw is sooner in the median: first places are counted seed by seed, a median is of each one's seeds by themselves, in steps of an evaluation (8.0ms)."
+	if len(answer) < 2 || !strings.HasPrefix(answer[0], "bf16 is first with probability 0.60; raw in the rest") || !strings.Contains(answer[0], "raw, in 600ms") || !slices.Contains(answer, why) {
+		t.Errorf("%q", answer)
+	}
+	if page := html(t, r); !strings.Contains(page, "bf16 is first more often and raw is sooner in the median") {
+		t.Error("the page does not say why")
+	}
+	if err := r.Lie(16, func(run *store.Run) (*Draws, error) {
+		return &Draws{[]float64{run.Result.VirtualSeconds, run.Result.VirtualSeconds}, "transport test"}, nil
+	}); err != nil {
+		t.Fatal(err)
+	}
+	if s := differ(task); !strings.Contains(s, "seed by seed on the same draws") {
+		t.Error(s)
+	}
+	for _, at := range []map[string][]float64{
+		{"raw": {1, 1.1, 1, 0.4}, "bf16": {0.5, 0.51, 0.5, 0.52}}, // one is both
+		{"raw": {2, 1}, "bf16": {1.5, 1.5}},                       // both are the same in both
+		{"raw": {1, 3}, "bf16": {2, 1.5}},                         // as often, and sooner
+		{"raw": {1}, "bf16": {2}},                                 // nothing is probable
+	} {
+		if s := differ(racing(t, at).Tasks[0]); s != "" {
+			t.Errorf("%v: %s", at, s)
+		}
+	}
+}
+
 // What cannot be drawn for one configuration is drawn for none, and said, with the stack
 // that the clock is of; seeds alone tell a probability.
 func TestWithoutDraws(t *testing.T) {

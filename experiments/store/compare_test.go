@@ -15,6 +15,7 @@ import (
 
 	"github.com/parquet-go/parquet-go"
 
+	"github.com/gradlab/gradlab/experiments/config"
 	"github.com/gradlab/gradlab/sgd/train/record"
 )
 
@@ -314,4 +315,26 @@ func unbyte(v any) any {
 		return string(b)
 	}
 	return v
+}
+
+// Rows stand in the order of their runs, and one worker alone behind them, whichever run of a
+// sweep began first.
+func TestOneWorkerAloneComesLast(t *testing.T) {
+	t.Parallel()
+	group := func(label string, workers int, codec string, at time.Duration) *Group {
+		c := config.Default()
+		c.Workers, c.Codec = workers, codec
+		return &Group{Label: label, Runs: []*Run{{Config: c, Started: time.Unix(0, 0).Add(at)}}}
+	}
+	for _, alone := range []time.Duration{0, 2 * time.Second, 4 * time.Second} {
+		groups := []*Group{group(Alone, 1, "raw", alone), group("bf16", 4, "bf16", 3*time.Second), group("raw", 4, "raw", time.Second)}
+		Arrange(groups)
+		var labels []string
+		for _, g := range groups {
+			labels = append(labels, g.Label)
+		}
+		if want := []string{"raw", "bf16", Alone}; !slices.Equal(labels, want) {
+			t.Errorf("one worker alone began after %v: %v", alone, labels)
+		}
+	}
 }

@@ -184,7 +184,7 @@ func Usual(groups []*Group) (out []string) {
 }
 
 // Arrange sorts groups by the keys in which they differ: numbers by size, texts
-// in the order of their first runs.
+// in the order of their first runs. One worker alone comes last.
 func Arrange(groups []*Group) {
 	var all []*Run
 	for _, g := range groups {
@@ -208,6 +208,9 @@ func Arrange(groups []*Group) {
 		})
 	}
 	slices.SortStableFunc(groups, func(a, b *Group) int {
+		if last := a.Label == Alone; last != (b.Label == Alone) {
+			return map[bool]int{true: 1, false: -1}[last]
+		}
 		for _, f := range by {
 			if c := f(a.Runs[0], b.Runs[0]); c != 0 {
 				return c

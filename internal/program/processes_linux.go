@@ -34,6 +34,18 @@ steps: 800
 eval_every: 20
 `
 
+// Endless is a recipe whose first update is one micro-batch, and whose second one takes hours
+// of such.
+const Endless = `
+data: synthetic(dim=32,n=256,test=2048)
+model: mlp(hidden=[256,256])
+workers: 2
+batch: 128
+steps: 4
+eval_every: 1
+batch_schedule: growth(factor=1000000,at=[1])
+`
+
 // Decided is how soon a fault must have ended a run that cannot go on.
 var Decided = patience.Stretch(30 * time.Second)
 

@@ -132,6 +132,27 @@ func TestNetMPI(t *testing.T) {
 	}
 }
 
+// A stop that the first process alone hears of, through the run's folder, breaks off an update
+// that would take long on all of them.
+func TestNetMPIStopsWithinAnUpdate(t *testing.T) {
+	t.Parallel()
+	dir, out := withMPI(t), t.TempDir()
+	env := []string{"GRADLAB_CONFIG=", "PATH=" + dir + ":" + os.Getenv("PATH"), "OMPI_ALLOW_RUN_AS_ROOT=1", "OMPI_ALLOW_RUN_AS_ROOT_CONFIRM=1"}
+	p := program.StartLine(t, dir, env, "mpirun", "--host", "localhost:2", "gradlab", "run", program.Recipe(t, program.Endless), "--no-plot", "--out", out, "net=mpi", "mode=reduce")
+	program.WaitFor(t, "an estimate", p, func() bool { return strings.Contains(p.Err.String(), "micro-batches on each of 2 workers") })
+	files, _ := filepath.Glob(filepath.Join(out, "*", "*", "status.json"))
+	if len(files) != 1 {
+		t.Fatal(files)
+	}
+	if err := os.WriteFile(filepath.Join(filepath.Dir(files[0]), "stop"), nil, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	p.Expect(143)
+	if !strings.Contains(p.Err.String(), "stopped between the micro-batches of an update") {
+		t.Error(p.Says())
+	}
+}
+
 // Without mpirun, and without MPI, net=mpi says what it needs.
 func TestNetMPIElsewhere(t *testing.T) {
 	t.Parallel()

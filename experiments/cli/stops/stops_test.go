@@ -180,6 +180,57 @@ func TestSecondSignal(t *testing.T) {
 	}
 }
 
+// A stop breaks off an update that would take long between two of its micro-batches, in
+// processes too, launched or not, whichever rank hears of it.
+func TestStopWithinAnUpdate(t *testing.T) {
+	t.Parallel()
+	broken := func(t *testing.T, p *program.Program, out string) {
+		t.Helper()
+		if !strings.Contains(p.Err.String(), "stopped between the micro-batches of an update") {
+			t.Error(p.Says())
+		}
+		files, _ := filepath.Glob(filepath.Join(out, "*", "*", "status.json"))
+		if len(files) != 1 {
+			t.Fatal(files)
+		}
+		var status struct{ State string }
+		if program.ReadJSON(t, files[0], &status); status.State != "stopped" {
+			t.Errorf("%+v", status)
+		}
+		program.NoneLeft(t, out)
+	}
+	for name, keys := range map[string][]string{"reduce": {"mode=reduce"}, "server": {"mode=server", "policy=bsp"}} {
+		t.Run("launched, "+name, func(t *testing.T) {
+			t.Parallel()
+			out := t.TempDir()
+			p := program.Start(t, nil, append([]string{"run", program.Recipe(t, program.Endless), "--net", "grpc", "--no-plot", "--out", out}, keys...)...)
+			program.Evaluated(t, p, out, 1)
+			p.Signal(syscall.SIGTERM)
+			p.Expect(143)
+			broken(t, p, out)
+		})
+	}
+	for name, rank := range map[string]int{"the rank that leads": 0, "the other": 1} {
+		t.Run("joined, "+name, func(t *testing.T) {
+			t.Parallel()
+			file, out, port := program.Recipe(t, program.Endless), t.TempDir(), program.FreePort(t)
+			var ranks []*program.Program
+			for rank := range 2 {
+				env := append(program.Torchrun(rank, 2, port), fmt.Sprint("SLURM_PROCID=", rank))
+				ranks = append(ranks, program.Start(t, env, "join", file, "mode=reduce", "--out", out))
+			}
+			program.WaitFor(t, "an estimate", ranks[0], func() bool {
+				return strings.Contains(ranks[0].Err.String(), "micro-batches on each of 2 workers")
+			})
+			ranks[rank].Signal(syscall.SIGUSR1)
+			for _, p := range ranks {
+				p.Expect(75)
+			}
+			broken(t, ranks[0], out)
+		})
+	}
+}
+
 // A signal while the ranks still start stops the run as well.
 func TestEarlySignal(t *testing.T) {
 	if !patience.Long {
