@@ -49,7 +49,11 @@ func Join(ctx context.Context, c config.Config, o JoinOptions) error {
 	if o.Places.Warn == nil && o.Logf != nil {
 		o.Places.Warn = func(s string) { o.Logf("%s: %s", c.Data, s) }
 	}
-	job, err := c.Build(o.Places, nil)
+	r, err := c.Resolve()
+	if err != nil {
+		return err
+	}
+	job, err := r.Build(o.Places, nil)
 	if err != nil {
 		return err
 	}
@@ -74,12 +78,12 @@ func Join(ctx context.Context, c config.Config, o JoinOptions) error {
 		if !o.Launched {
 			p = told(job.Observer(), p, o.Requeue)
 		}
-		net, err := o.open(c, job, o.Identity.Rank)
+		net, err := o.open(r, job, o.Identity.Rank)
 		if err != nil {
 			return err
 		}
 		defer net.close()
-		return o.whenAllHaveCome(ctx, c.Emulated(net), []comm.Program{p})
+		return o.whenAllHaveCome(ctx, r.Emulated(net), []comm.Program{p})
 	})
 	if errors.Is(err, errRunStopped) {
 		o.untilRecorded(ctx)
@@ -237,12 +241,12 @@ type opened struct {
 }
 
 // open makes the part of this process, which hosts these ranks.
-func (o *JoinOptions) open(c config.Config, j *train.Job, ranks ...int) (opened, error) {
-	if c.Net == "mpi" {
-		net, err := mpiNet(c, j, o.Timeout)
+func (o *JoinOptions) open(r *config.Resolved, j *train.Job, ranks ...int) (opened, error) {
+	if r.Config().OnNet().Ranks == config.RanksLed {
+		net, err := mpiNet(r.Config(), j, o.Timeout)
 		return opened{net, net.Carried, func() {}}, err
 	}
-	p := part(c, j, o.Token, ranks...)
+	p := part(r, j, o.Token, ranks...)
 	p.Listen, p.Advertise, p.TLS, p.Insecure, p.JoinTimeout, p.Logf = o.Listen, o.Advertise, o.TLS, o.Insecure, o.Timeout, o.Logf
 	p.Again, p.FindTimeout = o.again, o.look
 	if o.Identity.Lead {

@@ -34,7 +34,7 @@ func everyWay(t *testing.T) (ways [][]string) {
 	add := func(over ...string) {
 		runs, err := recipe.Runs(over, false)
 		if err == nil {
-			_, err = runs[0].Config.Build(config.Places{}, nil)
+			_, err = runs[0].Build(config.Places{}, nil)
 		}
 		if err == nil {
 			ways = append(ways, over)
@@ -111,7 +111,7 @@ func TestStopsChangeNothing(t *testing.T) {
 			t.Run(strings.Join(over[:len(way)+1], " "), func(t *testing.T) {
 				t.Parallel()
 				run := mustRuns(t, small, over...)[0]
-				job, err := run.Config.Build(config.Places{}, nil)
+				job, err := run.Build(config.Places{}, nil)
 				if err != nil {
 					t.Skip(err)
 				}
@@ -157,7 +157,7 @@ func TestCheckpointsInTime(t *testing.T) {
 			t.Parallel()
 			want := row(t, mustExecute(t, over...), true)
 			run, draw := mustRuns(t, small, over...)[0], rng.New(uint64(i), "due")
-			job, err := run.Config.Build(config.Places{}, nil)
+			job, err := run.Build(config.Places{}, nil)
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -223,7 +223,7 @@ func TestCheckpointsInTimeOnRealClocks(t *testing.T) {
 			continue // the virtual cluster's only
 		}
 		t.Run(strings.Join(way, " "), func(t *testing.T) {
-			job, err := runs[0].Config.Build(config.Places{}, nil)
+			job, err := runs[0].Build(config.Places{}, nil)
 			if err != nil {
 				t.Skip(err)
 			}

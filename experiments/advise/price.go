@@ -57,22 +57,32 @@ type block struct {
 func newPricer(q *Question) (*pricer, error) {
 	c := q.Base
 	c.Codec, c.Mode, c.Policy = "raw", "gather", "bsp" // anything that can be built
-	j, err := c.Build(q.Places, nil)
+	of, err := c.Resolve()
 	if err != nil {
 		return nil, err
 	}
-	prices, err := c.CodecPrices(q.Places)
+	j, err := of.Build(q.Places, nil)
+	if err != nil {
+		return nil, err
+	}
+	prices, err := of.CodecPrices(q.Places)
 	if err != nil {
 		return nil, err
 	}
 	p := &pricer{q: q, job: j, prices: prices, memo: map[memoKey]collective.Price{}, blocks: map[string][]block{}}
-	gathers := c.Hockney(0)
+	gathers := of.Hockney(0)
 	p.around = frame{max(gathers.Beta, gathers.Stream), gathers.Extra}
 	c.Mode = "server" // whose streams no software of collectives limits
-	served := c.Hockney(0)
+	if of, err = c.Resolve(); err != nil {
+		return nil, err
+	}
+	served := of.Hockney(0)
 	p.alpha, p.beta, p.stream, p.extra = served.Alpha, served.Beta, max(served.Beta, served.Stream), served.Extra
 	c.Mode = "reduce"
-	p.links = c.Hockney(0)
+	if of, err = c.Resolve(); err != nil {
+		return nil, err
+	}
+	p.links = of.Hockney(0)
 	flops := 0.0
 	for _, f := range j.Model.SpanFLOPs() {
 		flops += f

@@ -14,7 +14,7 @@ import (
 // onMPI says whether any of the runs has net=mpi. One alone can be made then: the
 // processes that mpirun has started are its ranks.
 func onMPI(runs []config.Run) (bool, error) {
-	if !slices.ContainsFunc(runs, func(r config.Run) bool { return r.Config.Net == "mpi" }) {
+	if !slices.ContainsFunc(runs, led) {
 		return false, nil
 	}
 	if len(runs) > 1 {
@@ -23,11 +23,14 @@ func onMPI(runs []config.Run) (bool, error) {
 	return true, nil
 }
 
+// led reports whether the ranks of a run are processes of an MPI job.
+func led(r config.Run) bool { return r.Config.OnNet().Ranks == config.RanksLed }
+
 // loadRanks is load of runs whose ranks somebody else starts as processes: those of
 // net=mpi by MPI, all others as those of net=grpc, wherever the recipe would run them.
 func (e *env) loadRanks(name string, overrides []string) (*config.Recipe, []config.Run, bool, error) {
 	recipe, runs, err := e.load(name, overrides, false)
-	if err == nil && slices.ContainsFunc(runs, func(r config.Run) bool { return r.Config.Net == "mpi" }) {
+	if err == nil && slices.ContainsFunc(runs, led) {
 		return recipe, runs, true, nil
 	}
 	recipe, runs, err = e.load(name, append(slices.Clone(overrides), "net=grpc"), false)

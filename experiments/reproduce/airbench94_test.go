@@ -73,7 +73,7 @@ func TestAirbenchWithoutAMechanismIsTheOtherSide(t *testing.T) {
 					t.Fatal(err)
 				}
 			}
-			if err := c.Resolve(); err != nil {
+			if _, err := c.Resolve(); err != nil {
 				t.Fatal(err)
 			}
 			return c
