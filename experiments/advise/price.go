@@ -398,7 +398,11 @@ func (p *pricer) shards(c config.Config, limit int) ([][]shardPart, error) {
 	}
 	var out [][]shardPart
 	layout := p.job.Model.Layout()
-	for _, cuts := range train.Cuts(layout, ps.Placements.MustParse(c.Placement), c.Servers, f, down) {
+	placement, err := ps.Placements.Parse(c.Placement)
+	if err != nil {
+		return nil, err
+	}
+	for _, cuts := range train.Cuts(layout, placement, c.Servers, f, down) {
 		var parts []shardPart
 		var now shardPart
 		from := -1 // where the piece behind begins, if what is taken together is one stretch of the gradient

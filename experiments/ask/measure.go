@@ -3,6 +3,7 @@ package ask
 import (
 	"context"
 	"errors"
+	"fmt"
 	"sort"
 
 	"github.com/gradlab/gradlab/comm/sim"
@@ -47,7 +48,7 @@ func Measure(ctx context.Context, c config.Config, w Watch) (*Measured, error) {
 		return nil, err
 	}
 	if !c.OnNet().Traces {
-		return nil, errors.New("only runs with net=sim are measured")
+		return nil, fmt.Errorf("net=%s: only runs on a virtual cluster, such as net=sim, are measured", c.Net)
 	}
 	job, err := of.Build(w.Places, nil)
 	if err != nil {

@@ -220,7 +220,9 @@ type shadowed struct {
 // or as many as it has.
 func (s *shadowed) as(ctx context.Context, c config.Config, updates int) (side WhatIfSide, err error) {
 	noted := s.sizes != nil && c.Timeless() && c.Trajectory() == s.own.Trajectory()
-	c.Net, c.EvalEvery, c.Until, c.CheckpointEvery, c.Observe = "sim", 0, config.UntilEnd, 0, "none"
+	if c.EvalEvery, c.Until, c.CheckpointEvery, c.Observe = 0, config.UntilEnd, 0, "none"; !c.OnNet().Traces {
+		c.Net = "sim"
+	}
 	r, err := c.Resolve()
 	if err != nil {
 		return side, err

@@ -155,7 +155,11 @@ func (SimNet) Traits() NetTraits {
 
 // New implements Net.
 func (SimNet) New(r *Resolved, servers int, start time.Duration) (comm.Net, error) {
-	return r.VirtualNet(servers, start)
+	n, err := cluster(r, servers, start)
+	if err != nil {
+		return nil, err
+	}
+	return n, nil
 }
 
 // elsewhere is the error of New where ranks are processes.

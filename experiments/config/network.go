@@ -1,6 +1,7 @@
 package config
 
 import (
+	"fmt"
 	"time"
 
 	"github.com/gradlab/gradlab/comm"
@@ -45,9 +46,26 @@ func (r *Resolved) NewNet(servers int, start time.Duration) (comm.Net, error) {
 	return r.Emulated(n), nil
 }
 
-// VirtualNet makes the virtual cluster of a configuration, whatever its net is, with so many
-// servers. Its clock begins at start.
+// VirtualNet makes the virtual cluster of a configuration with so many servers: its net, if that is
+// a virtual one that can be traced, or else the one that keys network.* say. Its clock begins at
+// start.
 func (r *Resolved) VirtualNet(servers int, start time.Duration) (*sim.Net, error) {
+	if !r.config.OnNet().Traces {
+		return cluster(r, servers, start)
+	}
+	n, err := value[Net](r, "net").New(r, servers, start)
+	if err != nil {
+		return nil, err
+	}
+	v, ok := n.(*sim.Net)
+	if !ok {
+		return nil, fmt.Errorf("net=%s claims that it can be traced, and is a %T, no *sim.Net", r.config.Net, n)
+	}
+	return v, nil
+}
+
+// cluster is the virtual cluster that keys network.* say.
+func cluster(r *Resolved, servers int, start time.Duration) (*sim.Net, error) {
 	c := r.config
 	latency, message := r.delays()
 	plan, err := r.Plan(servers)
