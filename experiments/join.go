@@ -45,13 +45,14 @@ type JoinOptions struct {
 }
 
 // Join runs one rank of a run whose observer is another process, the launcher.
-func Join(ctx context.Context, c config.Config, o JoinOptions) error {
-	if o.Places.Warn == nil && o.Logf != nil {
-		o.Places.Warn = func(s string) { o.Logf("%s: %s", c.Data, s) }
-	}
-	r, err := c.Resolve()
+func Join(ctx context.Context, run config.Run, o JoinOptions) error {
+	r, err := run.Resolve()
 	if err != nil {
 		return err
+	}
+	c := r.Config()
+	if o.Places.Warn == nil && o.Logf != nil {
+		o.Places.Warn = func(s string) { o.Logf("%s: %s", c.Data, s) }
 	}
 	job, err := r.Build(o.Places, nil)
 	if err != nil {

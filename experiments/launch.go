@@ -66,7 +66,7 @@ const LaunchTimeout = 30 * time.Minute
 func (e *execution) launch(ctx context.Context) error {
 	r, c, job, f, opt := e.of, e.config, e.job, e.f, e.opt
 	if opt.Join == nil {
-		return errors.New("net=grpc needs a command to start ranks with: Options.Join, such as Itself")
+		return fmt.Errorf("net=%s needs a command to start ranks with: Options.Join, such as Itself", c.Net)
 	}
 	plan, err := strikable(r, job)
 	if err != nil {

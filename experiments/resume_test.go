@@ -444,7 +444,7 @@ func TestJoinHeedsAStopWhileItWaits(t *testing.T) {
 	}
 	defer l.Close()
 	o = JoinOptions{Identity: Who{Rank: 1, World: 3, Coordinator: l.Addr().String()}, Token: "0f1e2d3c4b5a69788796a5b4c3d2e1f0", Timeout: time.Hour, Stopping: stopAfter(2)}
-	if err := Join(t.Context(), run.Config, o); !errors.Is(err, ErrStopped) {
+	if err := Join(t.Context(), run, o); !errors.Is(err, ErrStopped) {
 		t.Errorf("a rank that joins ends with %v", err)
 	}
 }

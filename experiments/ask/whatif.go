@@ -153,7 +153,7 @@ func Lies(ctx context.Context, folder string, at config.Places, draws int) (*Int
 		return nil, nil, err
 	}
 	of, _, err := recorded(folder, at)
-	if err != nil || !of.own.OnNet().Virtual || was.VirtualSeconds == 0 || was.Steps == 0 {
+	if err != nil || !of.own.OnNet().Traces || was.VirtualSeconds == 0 || was.Steps == 0 {
 		return nil, nil, err
 	}
 	of.idle = true

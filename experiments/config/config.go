@@ -22,7 +22,12 @@ import (
 // Config is everything that decides a run. Each field's key is the same on the
 // command line, in a recipe, in the run's record and in its result; its effect
 // says what it can change (see [Effect]). Spec text stays text here: a Config is
-// comparable and prints as it was read.
+// comparable and prints as it was read. [Config.Resolve] checks it and reads its texts.
+//
+// Tags say everything else of a key: default, its value where a recipe gives none; spec, the
+// kind of its text (see languages); job, the field of [train.Job] that it fills; unit, min,
+// max and oneof, its range; on, the nets that heed it; alone:"kept", that one worker alone
+// has it too (see [Config.Alone]).
 type Config struct {
 	Model         string  `key:"model" default:"mlp" spec:"model" effect:"trajectory" alone:"kept" doc:"what is trained (gradlab list models)"`
 	Init          string  `key:"init" default:"none" spec:"file" effect:"trajectory" alone:"kept" doc:"first weights: a safetensors file with PyTorch's names and shapes (gradlab help weights), or the model.safetensors of a run; none: the model's own, by seed"`
