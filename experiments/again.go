@@ -10,6 +10,7 @@ import (
 
 	"github.com/gradlab/gradlab/comm"
 	"github.com/gradlab/gradlab/comm/grpcnet"
+	"github.com/gradlab/gradlab/experiments/config"
 	"github.com/gradlab/gradlab/sgd/train"
 )
 
@@ -21,7 +22,7 @@ import (
 // goesBack says whether all ranks go back when some are lost: one is among them that the run
 // cannot go on without, and all such will have other processes, as returns says. It is nil where none can.
 func (e *execution) goesBack(returns func(rank int) bool) func([]*comm.PeerError) bool {
-	if !e.config.IsElastic() || e.job.World() == e.job.Workers {
+	if !e.of.IsElastic() || e.job.World() == e.job.Workers {
 		return nil
 	}
 	return func(lost []*comm.PeerError) bool {
@@ -48,7 +49,7 @@ func (e *execution) attempts(try func() error) error {
 			return err
 		}
 		e.behind = again.Err
-		if p := new(comm.PeerError); e.config.Net == "sim" && errors.As(again.Err, &p) { // elsewhere goesBack has said so
+		if p := new(comm.PeerError); e.config.OnNet().Ranks == config.RanksHere && errors.As(again.Err, &p) { // elsewhere goesBack has said so
 			e.gone = fmt.Sprintf("%s: %s", e.job.RankName(p.Rank), p.Cause)
 		}
 		if err := e.back(); err != nil {

@@ -13,15 +13,21 @@ import (
 // runs that learn the same on other networks and devices.
 type Trained map[string]string
 
+// Learner is a [config.Config], or one that is resolved.
+type Learner interface {
+	Timeless() bool
+	Trajectory() string
+}
+
 // Add adds the folder of a run, if others can be priced from it.
-func (t Trained) Add(c config.Config, folder string) {
+func (t Trained) Add(c Learner, folder string) {
 	if c.Timeless() && Priceable(folder) {
 		t[c.Trajectory()] = folder
 	}
 }
 
 // From returns the folder that a run can be priced from; "": it must be trained.
-func (t Trained) From(c config.Config) string {
+func (t Trained) From(c Learner) string {
 	if !c.Timeless() {
 		return ""
 	}
@@ -46,14 +52,15 @@ func ExecuteAll(ctx context.Context, runs []config.Run, opt Options) ([]*Result,
 			}
 			break
 		}
-		if opt.From = ""; !opt.TrainAll {
-			opt.From = trained.From(run.Config)
+		of, wrong := run.Resolve()
+		if opt.From = ""; !opt.TrainAll && wrong == nil {
+			opt.From = trained.From(of)
 		}
 		r, err := Execute(ctx, run, opt)
 		if r != nil {
 			out = append(out, r)
 			if err == nil {
-				trained.Add(run.Config, r.Folder)
+				trained.Add(of, r.Folder)
 			}
 		}
 		if err != nil && first == nil {

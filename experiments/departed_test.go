@@ -74,7 +74,7 @@ func TestLedgerOfTheDeparted(t *testing.T) {
 	t.Parallel()
 	patience.Virtual(t)
 	keys := []string{"data=digits", "model=logistic", "workers=4", "epochs=0", "batch=8", "steps=60", "eval_every=2", "device.flops=1M", "network.latency=100us", "elastic=on"}
-	j, err := config.Default().Build(config.Places{}, nil)
+	j, err := config.Run{Config: config.Default()}.Build(config.Places{}, nil)
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -62,7 +62,8 @@ type execution struct {
 	run    config.Run
 	opt    Options
 	config config.Config
-	hash   string // of the configuration
+	of     *config.Resolved // the configuration, once it is built
+	hash   string           // of the configuration
 	recipe string
 	base   string // where its folder lies, but for a number behind it
 
@@ -142,7 +143,11 @@ func (e *execution) find() (*Result, error) {
 // build makes the job. A run that is gone on with is billed at the rates it was
 // billed at before.
 func (e *execution) build() error {
-	if e.config.Net == "mpi" && e.opt.Lead == nil {
+	of, err := e.run.Resolve()
+	if err != nil {
+		return fmt.Errorf("%s: %w", e.title(), err)
+	}
+	if e.of = of; e.config.OnNet().Ranks == config.RanksLed && e.opt.Lead == nil {
 		return noMPIJob()
 	}
 	at := e.opt.Places
@@ -158,8 +163,7 @@ func (e *execution) build() error {
 			at.Rates = rates
 		}
 	}
-	var err error
-	if e.job, e.prices, e.src, err = e.opt.build(e.config, at); err != nil {
+	if e.job, e.prices, e.src, err = e.opt.build(e.of, at); err != nil {
 		return fmt.Errorf("%s: %w", e.title(), err)
 	}
 	if e.opt.Lead != nil {
@@ -216,7 +220,7 @@ func (e *execution) load() (err error) {
 
 // begin makes what hears of the run, and opens its record.
 func (e *execution) begin() error {
-	e.rec = &recorder{f: e.f, hold: e.hold, job: e.job, hash: e.hash, virtual: e.config.Net == "sim", watch: e.opt.Watch,
+	e.rec = &recorder{f: e.f, hold: e.hold, job: e.job, hash: e.hash, virtual: e.config.OnNet().Virtual, watch: e.opt.Watch,
 		status: Status{Schema: Schema, State: "running", Started: time.Now().UTC(), Recipe: e.recipe, Run: e.run.Name, Hash: e.hash}}
 	e.hooks()
 	e.ends = append(e.ends, e.shut)
@@ -264,7 +268,7 @@ func (e *execution) workersHere() int {
 	switch {
 	case e.opt.Lead != nil:
 		return 1 // rank 0
-	case e.config.Net == "grpc":
+	case e.config.OnNet().Ranks == config.RanksLaunched:
 		return 0
 	}
 	return e.job.Workers
@@ -324,7 +328,7 @@ func (e *execution) announce() {
 	for _, note := range e.run.Begins() {
 		rec.show.Note("%s", note)
 	}
-	for _, idle := range e.config.Idle(job) {
+	for _, idle := range e.of.Idle(job) {
 		rec.show.Note("%s", idle)
 	}
 	if x := e.f.extends(); x != nil {
@@ -425,7 +429,7 @@ func (e *execution) result() (*Result, error) {
 		return nil, fmt.Errorf("%s: %w", e.title(), err)
 	}
 	r.WallSeconds = f.base.Wall + time.Since(rec.start).Seconds()
-	if e.config.Net == "sim" {
+	if e.rec.virtual {
 		r.VirtualSeconds, r.Network, r.CodecTime = obs.Final.Seconds, f.network, e.prices.String()
 		if m := e.prices.Misfit(); m != "" {
 			r.CodecTime += "; " + m
@@ -460,11 +464,11 @@ func (e *execution) keep(r *Result) error {
 
 // runNet runs the job's programs where the configuration says.
 func (e *execution) runNet(ctx context.Context) error {
-	c, job, obs, f, opt := e.config, e.job, e.obs, e.f, e.opt
+	job, obs, f, opt := e.job, e.obs, e.f, e.opt
 	if opt.Lead != nil {
 		return e.lead(ctx)
 	}
-	if c.Net == "grpc" {
+	if e.config.OnNet().Ranks == config.RanksLaunched {
 		return e.launch(ctx)
 	}
 	start := time.Duration(0)
@@ -478,16 +482,16 @@ func (e *execution) runNet(ctx context.Context) error {
 		}
 		return n.Run(ctx, ps)
 	}
-	net, err := c.NewNet(job.World()-job.Workers, start)
+	net, err := e.of.NewNet(job.World()-job.Workers, start)
 	if err != nil {
 		return err
 	}
 	switch n := net.(type) {
 	case *sim.Net:
-		if c.IsElastic() {
+		if e.of.IsElastic() {
 			n.Fixed = append(job.AllFixed(), job.Observer())
 		}
-		err := runSim(c, job, n, f, func(n comm.Net) error { return e.attempts(func() error { return run(n) }) })
+		err := runSim(e.of, job, n, f, func(n comm.Net) error { return e.attempts(func() error { return run(n) }) })
 		if gone := (*comm.PeerError)(nil); errors.As(err, &gone) {
 			err = fmt.Errorf("the run cannot go on without %s: %w", job.RankName(gone.Rank), err)
 		}

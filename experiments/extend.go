@@ -65,7 +65,7 @@ func Extend(ctx context.Context, folder string, changes []string, opt Options) (
 	if opt.Places.Rates, err = RecordedRates(folder); err != nil {
 		return nil, err
 	}
-	job, err := run.Config.Build(opt.Places, Downloads(opt.Display))
+	job, err := run.Build(opt.Places, Downloads(opt.Display))
 	if err != nil {
 		return nil, err
 	}

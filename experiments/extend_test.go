@@ -36,7 +36,7 @@ func TestExtended(t *testing.T) {
 			}
 			t.Run(strings.Join(over[:len(way)+1], " "), func(t *testing.T) {
 				t.Parallel()
-				job, err := mustRuns(t, small, append(over, long)...)[0].Config.Build(config.Places{}, nil)
+				job, err := mustRuns(t, small, append(over, long)...)[0].Build(config.Places{}, nil)
 				if err != nil {
 					t.Skip(err)
 				}

@@ -85,7 +85,7 @@ func runRank(ctx context.Context, text string, getenv func(string) string, stopp
 	if err != nil {
 		return err
 	}
-	runs, err := recipe.Runs([]string{"net=grpc"}, false)
+	runs, err := recipe.Runs(nil, false)
 	if err != nil {
 		return err
 	}
@@ -96,7 +96,7 @@ func runRank(ctx context.Context, text string, getenv func(string) string, stopp
 	if err != nil {
 		return fmt.Errorf("token: %w", err)
 	}
-	return Join(ctx, runs[0].Config, JoinOptions{
+	return Join(ctx, runs[0], JoinOptions{
 		Identity: Who{Rank: task.Rank, Coordinator: task.Coordinator, Source: "the program that started this one"},
 		Token:    strings.TrimSpace(string(token)), Timeout: LaunchTimeout, Getenv: getenv, Stopping: stopping, Launched: true,
 		Places: config.Places{Dir: task.Dir, Cache: task.Cache}, Folder: func() string { return filepath.Dir(task.Config) },

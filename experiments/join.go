@@ -45,11 +45,16 @@ type JoinOptions struct {
 }
 
 // Join runs one rank of a run whose observer is another process, the launcher.
-func Join(ctx context.Context, c config.Config, o JoinOptions) error {
+func Join(ctx context.Context, run config.Run, o JoinOptions) error {
+	r, err := run.Resolve()
+	if err != nil {
+		return err
+	}
+	c := r.Config()
 	if o.Places.Warn == nil && o.Logf != nil {
 		o.Places.Warn = func(s string) { o.Logf("%s: %s", c.Data, s) }
 	}
-	job, err := c.Build(o.Places, nil)
+	job, err := r.Build(o.Places, nil)
 	if err != nil {
 		return err
 	}
@@ -79,12 +84,12 @@ func Join(ctx context.Context, c config.Config, o JoinOptions) error {
 		if !o.Launched {
 			p = told(job.Observer(), p, o.Requeue, ended)
 		}
-		net, err := o.open(c, job, o.Identity.Rank)
+		net, err := o.open(r, job, o.Identity.Rank)
 		if err != nil {
 			return err
 		}
 		defer net.close()
-		return o.whenAllHaveCome(ctx, c.Emulated(net), []comm.Program{p})
+		return o.whenAllHaveCome(ctx, r.Emulated(net), []comm.Program{p})
 	})
 	if off, again := brokenOff(err); off && !o.Launched {
 		if err = errRunStopped; again && o.Requeue != nil {
@@ -247,12 +252,12 @@ type opened struct {
 }
 
 // open makes the part of this process, which hosts these ranks.
-func (o *JoinOptions) open(c config.Config, j *train.Job, ranks ...int) (opened, error) {
-	if c.Net == "mpi" {
-		net, err := mpiNet(c, j, o.Timeout)
+func (o *JoinOptions) open(r *config.Resolved, j *train.Job, ranks ...int) (opened, error) {
+	if r.Config().OnNet().Ranks == config.RanksLed {
+		net, err := mpiNet(r.Config(), j, o.Timeout)
 		return opened{net, net.Carried, func() {}}, err
 	}
-	p := part(c, j, o.Token, ranks...)
+	p := part(r, j, o.Token, ranks...)
 	p.Listen, p.Advertise, p.TLS, p.Insecure, p.JoinTimeout, p.Logf = o.Listen, o.Advertise, o.TLS, o.Insecure, o.Timeout, o.Logf
 	p.Again, p.FindTimeout = o.again, o.look
 	if o.Identity.Lead {

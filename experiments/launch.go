@@ -49,10 +49,11 @@ func Identity(c config.Config, j *train.Job) []comm.Field {
 
 // part is the net's part of a process that hosts these ranks of a run of c. A frame may
 // be of any size: that of a resumed run's state is the state of all ranks.
-func part(c config.Config, j *train.Job, token string, ranks ...int) grpcnet.Config {
+func part(r *config.Resolved, j *train.Job, token string, ranks ...int) grpcnet.Config {
+	c := r.Config()
 	return grpcnet.Config{
 		Ranks: ranks, World: j.World() + 1, Identity: Identity(c, j), Token: strings.TrimSpace(token), Run: j.Run,
-		Links: grpcnet.Links(c.Links), Deadline: config.LongestWait, MaxFrame: math.MaxInt, Late: c.IsElastic(), Fixed: j.AllFixed(),
+		Links: grpcnet.Links(c.Links), Deadline: config.LongestWait, MaxFrame: math.MaxInt, Late: r.IsElastic(), Fixed: j.AllFixed(),
 	}
 }
 
@@ -63,11 +64,11 @@ const LaunchTimeout = 30 * time.Minute
 // launch runs the observer here and every other rank as a process of this
 // machine, and leaves no process behind.
 func (e *execution) launch(ctx context.Context) error {
-	c, job, f, opt := e.config, e.job, e.f, e.opt
+	r, c, job, f, opt := e.of, e.config, e.job, e.f, e.opt
 	if opt.Join == nil {
-		return errors.New("net=grpc needs a command to start ranks with: Options.Join, such as Itself")
+		return fmt.Errorf("net=%s needs a command to start ranks with: Options.Join, such as Itself", c.Net)
 	}
-	plan, err := strikable(c, job)
+	plan, err := strikable(r, job)
 	if err != nil {
 		return err
 	}
@@ -83,7 +84,7 @@ func (e *execution) launch(ctx context.Context) error {
 	defer os.Remove(tokenFile)
 
 	var procs *processes
-	own := part(c, job, token, job.Observer())
+	own := part(r, job, token, job.Observer())
 	own.JoinTimeout, own.Logf, own.Again = LaunchTimeout, opt.Display.Logf, e.goesBack(func(rank int) bool { return procs.replace(rank) })
 	net, err := grpcnet.New(own)
 	if err != nil {
@@ -94,7 +95,7 @@ func (e *execution) launch(ctx context.Context) error {
 	ctx, cancel := context.WithCancelCause(ctx)
 	defer cancel(nil)
 	procs, err = startAll(job.World(), &processes{
-		most: c.MaxRestarts(), threads: threadsEach(c.Threads, job.Workers), name: job.RankName, logf: opt.Display.Logf,
+		most: r.MaxRestarts(), threads: threadsEach(c.Threads, job.Workers), name: job.RankName, logf: opt.Display.Logf,
 		command: func(rank int) Command { return opt.Join(rank, at, f.file("config.yaml"), tokenFile) },
 	})
 	if err != nil {
@@ -123,7 +124,7 @@ func (e *execution) launch(ctx context.Context) error {
 		if len(plan) > 0 {
 			e.obs.Sink = &beginning{Sink: e.obs.Sink, tell: func() { struck.Do(func() { go procs.strike(minding, plan, job.AllFixed()) }) }}
 		}
-		err := c.Emulated(net).Run(ctx, []comm.Program{func(ctx context.Context, h comm.Host) error {
+		err := r.Emulated(net).Run(ctx, []comm.Program{func(ctx context.Context, h comm.Host) error {
 			procs.haveMet()
 			return e.obs.Program(ctx, h)
 		}})
@@ -182,27 +183,27 @@ func writeToken(path, token string) error {
 
 // lead hosts rank 0 and the observer; the other ranks come by themselves.
 func (e *execution) lead(ctx context.Context) error {
-	c, o := e.config, *e.opt.Lead
-	switch plan, err := c.Plan(e.job); {
+	r, o := e.of, *e.opt.Lead
+	switch plan, err := r.Plan(e.job.World() - e.job.Workers); {
 	case err != nil:
 		return err
 	case len(plan) > 0:
 		return &config.Error{Err: errors.New("key \"faults\": this process has not started the others, and can do nothing to them; use gradlab run, which starts them")}
 	}
 	o.again = e.goesBack(func(int) bool { return true })
-	defer limitThreads(o.Identity.threads(c.Threads, o.getenv))()
+	defer limitThreads(o.Identity.threads(e.config.Threads, o.getenv))()
 	return e.attempts(func() error {
 		p, err := e.job.Program(0)
 		if err != nil {
 			return err
 		}
 		o.back = e.behind != nil
-		net, err := o.open(c, e.job, 0, e.job.Observer())
+		net, err := o.open(r, e.job, 0, e.job.Observer())
 		if err != nil {
 			return err
 		}
 		defer net.close()
-		err = o.whenAllHaveCome(ctx, c.Emulated(net), []comm.Program{p, telling(e.obs, e.obs.Program, o.wantsRequeue, e.ended)})
+		err = o.whenAllHaveCome(ctx, r.Emulated(net), []comm.Program{p, telling(e.obs, e.obs.Program, o.wantsRequeue, e.ended)})
 		e.f.carried = net.Carried()
 		return err
 	})

@@ -47,7 +47,7 @@ func TestOwnTable(t *testing.T) {
 	if res.Accuracy < 0.95 {
 		t.Errorf("accuracy %g of two classes that a line parts", res.Accuracy)
 	}
-	if _, err := run.Config.Build(config.Places{Dir: t.TempDir()}, nil); err == nil || !strings.Contains(err.Error(), "mine.csv") {
+	if _, err := run.Build(config.Places{Dir: t.TempDir()}, nil); err == nil || !strings.Contains(err.Error(), "mine.csv") {
 		t.Errorf("%v", err)
 	}
 }

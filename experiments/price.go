@@ -138,8 +138,8 @@ type moment struct {
 	last bool
 }
 
-// openSource reads the run that c is to be priced from.
-func openSource(folder string, c config.Config) (*source, error) {
+// openSource reads the run that r is to be priced from.
+func openSource(folder string, r *config.Resolved) (*source, error) {
 	s := &source{folder: folder, evals: map[moment]record.Eval{}, told: map[int]record.Progress{}, ranks: map[int]record.RankReport{}}
 	text, err := regular.ReadFile(filepath.Join(folder, "config.yaml"), regular.Any)
 	if err != nil {
@@ -149,9 +149,9 @@ func openSource(folder string, c config.Config) (*source, error) {
 	switch {
 	case err != nil:
 		return nil, fmt.Errorf("%s: %w", folder, err)
-	case len(unknown) > 0 || of.Trajectory() != c.Trajectory():
+	case len(unknown) > 0 || of.Trajectory() != r.Trajectory():
 		return nil, fmt.Errorf("it learns something else than the run in %s", folder)
-	case !c.Timeless() || !of.Timeless():
+	case !r.Timeless() || !of.Timeless():
 		return nil, errors.New("what it learns depends on times")
 	case !Priceable(folder):
 		return nil, fmt.Errorf("the run in %s is not done, or has no record of its payloads' sizes", folder)
@@ -184,31 +184,31 @@ func openSource(folder string, c config.Config) (*source, error) {
 	if err := readJSON(filepath.Join(folder, "ranks.json"), &ranks); err != nil {
 		return nil, err
 	}
-	for _, r := range ranks {
-		s.ranks[r.Rank] = r
+	for _, told := range ranks {
+		s.ranks[told.Rank] = told
 	}
 	return s, nil
 }
 
 // build makes the job of a run: one that is trained, which notes the sizes of its
 // payloads if others may need them, or one that is priced, beside its source.
-func (o Options) build(c config.Config, at config.Places) (*train.Job, *config.CodecPrices, *source, error) {
+func (o Options) build(of *config.Resolved, at config.Places) (*train.Job, *config.CodecPrices, *source, error) {
 	if o.From == "" {
-		ds, err := c.Open(at, Downloads(o.Display))
+		ds, err := of.Open(at, Downloads(o.Display))
 		if err != nil {
 			return nil, nil, nil, err
 		}
-		j, prices, err := c.Assemble(ds, at)
-		if err == nil && c.Timeless() {
+		j, prices, err := of.Assemble(ds, at)
+		if err == nil && of.Timeless() {
 			j.Sizes = &wire.Sizes{}
 		}
 		return j, prices, nil, err
 	}
-	s, err := openSource(o.From, c)
+	s, err := openSource(o.From, of)
 	if err != nil {
 		return nil, nil, nil, fmt.Errorf("it cannot be priced: %w; --train-all trains it", err)
 	}
-	j, prices, err := c.Assemble(s.data, at)
+	j, prices, err := of.Assemble(s.data, at)
 	if err != nil {
 		return nil, nil, nil, err
 	}

@@ -34,7 +34,7 @@ func everyWay(t *testing.T) (ways [][]string) {
 	add := func(over ...string) {
 		runs, err := recipe.Runs(over, false)
 		if err == nil {
-			_, err = runs[0].Config.Build(config.Places{}, nil)
+			_, err = runs[0].Build(config.Places{}, nil)
 		}
 		if err == nil {
 			ways = append(ways, over)
@@ -111,7 +111,7 @@ func TestStopsChangeNothing(t *testing.T) {
 			t.Run(strings.Join(over[:len(way)+1], " "), func(t *testing.T) {
 				t.Parallel()
 				run := mustRuns(t, small, over...)[0]
-				job, err := run.Config.Build(config.Places{}, nil)
+				job, err := run.Build(config.Places{}, nil)
 				if err != nil {
 					t.Skip(err)
 				}
@@ -157,7 +157,7 @@ func TestCheckpointsInTime(t *testing.T) {
 			t.Parallel()
 			want := row(t, mustExecute(t, over...), true)
 			run, draw := mustRuns(t, small, over...)[0], rng.New(uint64(i), "due")
-			job, err := run.Config.Build(config.Places{}, nil)
+			job, err := run.Build(config.Places{}, nil)
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -223,7 +223,7 @@ func TestCheckpointsInTimeOnRealClocks(t *testing.T) {
 			continue // the virtual cluster's only
 		}
 		t.Run(strings.Join(way, " "), func(t *testing.T) {
-			job, err := runs[0].Config.Build(config.Places{}, nil)
+			job, err := runs[0].Build(config.Places{}, nil)
 			if err != nil {
 				t.Skip(err)
 			}
@@ -444,7 +444,7 @@ func TestJoinHeedsAStopWhileItWaits(t *testing.T) {
 	}
 	defer l.Close()
 	o = JoinOptions{Identity: Who{Rank: 1, World: 3, Coordinator: l.Addr().String()}, Token: "0f1e2d3c4b5a69788796a5b4c3d2e1f0", Timeout: time.Hour, Stopping: stopAfter(2)}
-	if err := Join(t.Context(), run.Config, o); !errors.Is(err, ErrStopped) {
+	if err := Join(t.Context(), run, o); !errors.Is(err, ErrStopped) {
 		t.Errorf("a rank that joins ends with %v", err)
 	}
 }

@@ -497,7 +497,7 @@ func TestThreads(t *testing.T) {
 		}
 	}
 	for _, run := range mustRuns(t, small, "threads=3") {
-		j, err := run.Config.Build(config.Places{}, nil)
+		j, err := run.Build(config.Places{}, nil)
 		if err != nil {
 			t.Fatal(err)
 		}

@@ -45,8 +45,8 @@ func blows(plan []nemesis.Act) (out []blow) {
 }
 
 // strikable is what key faults comes to for the processes of a job.
-func strikable(c config.Config, j *train.Job) ([]nemesis.Act, error) {
-	plan, err := c.Plan(j)
+func strikable(r *config.Resolved, j *train.Job) ([]nemesis.Act, error) {
+	plan, err := r.Plan(j.World() - j.Workers)
 	if err == nil && sigStop == nil && slices.ContainsFunc(plan, func(a nemesis.Act) bool { return a.What == nemesis.Pausing }) {
 		err = &config.Error{Err: errors.New("key \"faults\": this system has no signal that stops a process for a while; leave pause out, or use net=sim")}
 	}

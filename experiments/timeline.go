@@ -40,9 +40,9 @@ type LinkUse struct {
 }
 
 // Use is how much of a virtual network a job has used, in all and of each link.
-func Use(c config.Config, job *train.Job, net *sim.Net) (all []LinkUse, sum *NetworkUse) {
-	hosts := 1 + slices.Max(c.Place(job.World()-job.Workers))
-	all, sum = useOf(net.Links(), hosts, c.NetworkRack, job.World(), net.Now()-net.Start)
+func Use(r *config.Resolved, job *train.Job, net *sim.Net) (all []LinkUse, sum *NetworkUse) {
+	hosts := 1 + slices.Max(r.Place(job.World()-job.Workers))
+	all, sum = useOf(net.Links(), hosts, r.Config().NetworkRack, job.World(), net.Now()-net.Start)
 	sum.Resent = net.Resent()
 	return all, sum
 }
@@ -95,27 +95,27 @@ func useOf(links []sim.Link, hosts, rack, ranks int, took time.Duration) (all []
 }
 
 // tracer is what a run is traced with; nil if it is not.
-func tracer(c config.Config, job *train.Job) *trace.Recorder {
-	if !c.IsObserved(config.Trace) {
+func tracer(r *config.Resolved, job *train.Job) *trace.Recorder {
+	if !r.IsObserved(config.Trace) {
 		return nil
 	}
-	r := &trace.Recorder{Limit: mostTraced}
+	rec := &trace.Recorder{Limit: mostTraced}
 	for i := range job.World() {
-		r.Names = append(r.Names, job.RankName(i))
+		rec.Names = append(rec.Names, job.RankName(i))
 	}
-	return r
+	return rec
 }
 
 // runSim runs programs on a virtual network, and keeps what there is to see of
 // it: also of a run that failed.
-func runSim(c config.Config, job *train.Job, net *sim.Net, f *folder, run func(comm.Net) error) error {
-	rec := tracer(c, job)
+func runSim(r *config.Resolved, job *train.Job, net *sim.Net, f *folder, run func(comm.Net) error) error {
+	rec := tracer(r, job)
 	if rec != nil {
 		net.Probe = rec
 	}
 	err := run(net)
 	var all []LinkUse
-	all, f.network = Use(c, job, net)
+	all, f.network = Use(r, job, net)
 	if keep := writeJSON(f.file("links.json"), all); err == nil {
 		err = keep
 	}

@@ -84,7 +84,7 @@ func TestTrace(t *testing.T) {
 	}
 	c := config.Default()
 	c.Observe, c.Net = "trace", "local"
-	if err := c.Resolve(); err == nil || !strings.Contains(err.Error(), `key "observe"`) {
+	if _, err := c.Resolve(); err == nil || !strings.Contains(err.Error(), `key "observe"`) {
 		t.Errorf("a trace on a real clock: %v", err)
 	}
 }

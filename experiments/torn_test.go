@@ -24,7 +24,7 @@ func TestF2TornPushesAreCounted(t *testing.T) {
 		rep.Ledger.Applied = sum
 		return rep
 	}
-	job, err := mustRuns(t, small, "policy=asp", "mode=server", "servers=2", "workers=4")[0].Config.Build(config.Places{}, nil)
+	job, err := mustRuns(t, small, "policy=asp", "mode=server", "servers=2", "workers=4")[0].Build(config.Places{}, nil)
 	if err != nil {
 		t.Fatal(err)
 	}

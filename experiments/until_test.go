@@ -32,7 +32,7 @@ func TestUntilTarget(t *testing.T) {
 				over = append(over, "steps=80")
 			}
 			t.Run(strings.Join(over[:len(way)+1], " "), func(t *testing.T) {
-				if _, err := mustRuns(t, small, over...)[0].Config.Build(config.Places{}, nil); err != nil {
+				if _, err := mustRuns(t, small, over...)[0].Build(config.Places{}, nil); err != nil {
 					t.Skip(err)
 				}
 				whole := mustExecute(t, over...)
@@ -74,7 +74,7 @@ func TestUntilTarget(t *testing.T) {
 				if err != nil || again.Folder != got.Folder || again.ParamsSHA256 != got.ParamsSHA256 || again.Status != "done" {
 					t.Errorf("resumed: %+v, %v", again, err)
 				}
-				job, err := mustRuns(t, small, over...)[0].Config.Build(config.Places{}, nil)
+				job, err := mustRuns(t, small, over...)[0].Build(config.Places{}, nil)
 				if err != nil {
 					t.Fatal(err)
 				}
@@ -181,7 +181,7 @@ func TestUntilNeedsATarget(t *testing.T) {
 	} {
 		runs, err := mustParse(t, small).Runs(over, false)
 		if err == nil {
-			_, err = runs[0].Config.Build(config.Places{}, nil)
+			_, err = runs[0].Build(config.Places{}, nil)
 		}
 		if err == nil || !strings.Contains(err.Error(), want) {
 			t.Errorf("%v: %v", over, err)

@@ -37,10 +37,10 @@ func brokenOff(err error) (off, again bool) {
 // does where all workers stop at one step: elsewhere the others would go on without the
 // worker that broke off first.
 func breaksOff(c config.Config, job *train.Job) bool {
-	if c.Net == "local" || c.Net == "sim" {
+	if c.OnNet().Ranks == config.RanksHere {
 		return true
 	}
-	return !c.IsElastic() && job.StopRule(c.Emulate, 0) == train.StopAtStep
+	return !job.Elastic && job.StopRule(c.Emulate, 0) == train.StopAtStep
 }
 
 // updates follows the micro-batches of updates that take long. It shows how many are

@@ -41,7 +41,11 @@ func Weights(folder string) ([]byte, error) {
 	if c.Weightless {
 		return nil, fmt.Errorf("%s is a run without weights", folder)
 	}
-	m, err := c.ModelFor(ds.Train)
+	r, err := c.Resolve()
+	if err != nil {
+		return nil, fmt.Errorf("%s: %w", folder, err)
+	}
+	m, err := r.ModelFor(ds.Train)
 	if err != nil {
 		return nil, err
 	}

@@ -74,7 +74,7 @@ func TestFirstWeightsAreChecked(t *testing.T) {
 			t.Fatal(err)
 		}
 		c := mustRuns(t, small, "init="+path)[0].Config
-		j, err := c.Build(config.Places{}, func(data.Progress) {})
+		j, err := config.Run{Config: c}.Build(config.Places{}, func(data.Progress) {})
 		if err != nil {
 			t.Fatal(err)
 		}

@@ -29,6 +29,7 @@ import (
 	"sort"
 	"strconv"
 	"strings"
+	"sync/atomic"
 	"time"
 )
 
@@ -348,6 +349,9 @@ func (t *Table[T]) format(v reflect.Value) string {
 // allowed, and the nearest spelling.
 func (t *Table[T]) Parse(text string) (T, error) {
 	var zero T
+	if seen := watching.Load(); seen != nil {
+		(*seen)(t.kind, text)
+	}
 	p := parser{s: text}
 	n, err := p.whole()
 	if err != nil {
@@ -358,6 +362,16 @@ func (t *Table[T]) Parse(text string) (T, error) {
 		return zero, fmt.Errorf("%s %q: %w", t.kind, text, err)
 	}
 	return v, nil
+}
+
+var watching atomic.Pointer[func(kind, text string)]
+
+// Watch calls seen with the kind and the text of each Parse of any table, until the returned
+// function is called: a test counts with it how often a text is read. seen may be called by
+// several goroutines at a time. A second Watch takes the place of the first.
+func Watch(seen func(kind, text string)) (stop func()) {
+	watching.Store(&seen)
+	return func() { watching.Store(nil) }
 }
 
 // MustParse is Parse for constants in code and tests; it panics on an error.

@@ -554,3 +554,17 @@ func TestOptionsThatAreText(t *testing.T) {
 		t.Errorf("%+v", p)
 	}
 }
+
+// Watch sees every text that a table parses, right or wrong, and nothing once it is stopped.
+func TestWatch(t *testing.T) {
+	tab := table()
+	var seen []string
+	stop := registry.Watch(func(kind, text string) { seen = append(seen, kind+" "+text) })
+	tab.MustParse("wrap(square(2))")
+	_, _ = tab.Parse("no such")
+	stop()
+	tab.MustParse("square")
+	if want := []string{"shape wrap(square(2))", "shape no such"}; !slices.Equal(seen, want) {
+		t.Errorf("%q, want %q", seen, want)
+	}
+}

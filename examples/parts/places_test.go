@@ -31,7 +31,7 @@ func build(keys map[string]string) (*train.Job, error) {
 			return nil, err
 		}
 	}
-	return c.Build(config.Places{Shelf: shelf}, nil)
+	return config.Run{Config: c}.Build(config.Places{Shelf: shelf}, nil)
 }
 
 // at is a place where a part is taken: keys of a configuration that leave one out.

@@ -92,7 +92,11 @@ func gathered(codec string, workers int) bool {
 // Options prices every combination, the shortest step first. Of equals, the one
 // that is simpler comes first: without a codec, without fusion.
 func (q *Question) Options(ctx context.Context) ([]*Option, error) {
-	stated := q.Base.CodecsStated() // what the table lacks is left out, not measured on this machine
+	of, err := q.Base.Resolve()
+	if err != nil {
+		return nil, err
+	}
+	stated := of.CodecsStated() // what the table lacks is left out, not measured on this machine
 	p, err := newPricer(q)
 	if err != nil {
 		return nil, err

@@ -110,7 +110,11 @@ func (q *Question) simulated(ctx context.Context, c config.Config) (seconds, sen
 			c.Policy = backup(max(1, spare(c.Workers)))
 		}
 	}
-	j, err := c.Build(q.Places, nil)
+	of, err := c.Resolve()
+	if err != nil {
+		return 0, 0, err
+	}
+	j, err := of.Build(q.Places, nil)
 	if err != nil {
 		return 0, 0, err
 	}

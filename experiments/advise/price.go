@@ -58,22 +58,32 @@ type block struct {
 func newPricer(q *Question) (*pricer, error) {
 	c := q.Base
 	c.Codec, c.Mode, c.Policy = "raw", "gather", "bsp" // anything that can be built
-	j, err := c.Build(q.Places, nil)
+	of, err := c.Resolve()
 	if err != nil {
 		return nil, err
 	}
-	prices, err := c.CodecPrices(q.Places)
+	j, err := of.Build(q.Places, nil)
+	if err != nil {
+		return nil, err
+	}
+	prices, err := of.CodecPrices(q.Places)
 	if err != nil {
 		return nil, err
 	}
 	p := &pricer{q: q, job: j, prices: prices, memo: map[memoKey]collective.Price{}, blocks: map[string][]block{}}
-	gathers := c.Hockney(0)
+	gathers := of.Hockney(0)
 	p.around = frame{max(gathers.Beta, gathers.Stream), gathers.Extra}
 	c.Mode = "server" // whose streams no software of collectives limits
-	served := c.Hockney(0)
+	if of, err = c.Resolve(); err != nil {
+		return nil, err
+	}
+	served := of.Hockney(0)
 	p.alpha, p.beta, p.stream, p.extra = served.Alpha, served.Beta, max(served.Beta, served.Stream), served.Extra
 	c.Mode = "reduce"
-	p.links = c.Hockney(0)
+	if of, err = c.Resolve(); err != nil {
+		return nil, err
+	}
+	p.links = of.Hockney(0)
 	flops := 0.0
 	for _, f := range j.Model.SpanFLOPs() {
 		flops += f
@@ -389,7 +399,11 @@ func (p *pricer) shards(c config.Config, limit int) ([][]shardPart, error) {
 	}
 	var out [][]shardPart
 	layout := p.job.Model.Layout()
-	for _, cuts := range wire.Cuts(layout, ps.Placements.MustParse(c.Placement), c.Servers, f, down) {
+	placement, err := ps.Placements.Parse(c.Placement)
+	if err != nil {
+		return nil, err
+	}
+	for _, cuts := range wire.Cuts(layout, placement, c.Servers, f, down) {
 		var parts []shardPart
 		var now shardPart
 		from := -1 // where the piece behind begins, if what is taken together is one stretch of the gradient

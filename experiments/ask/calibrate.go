@@ -186,7 +186,7 @@ func (c *Calibration) parameters() error {
 		return errors.New("no points")
 	}
 	c.base = c.Points[0].config
-	s, err := c.base.Spread()
+	s, err := spreadOf(c.base)
 	if err != nil {
 		return err
 	}
@@ -291,7 +291,7 @@ func (f *fit) one(ctx context.Context, p *CalibrationPoint, z []float64) (float6
 	if err := ctx.Err(); err != nil {
 		return 0, context.Cause(ctx)
 	}
-	s, err := p.config.Spread()
+	s, err := spreadOf(p.config)
 	if err != nil {
 		return 0, err
 	}
@@ -338,11 +338,11 @@ func phi(z float64) float64 { return min(max(0.5*math.Erfc(-z/math.Sqrt2), 1e-9)
 // allReduceTakes is how long the virtual cluster takes to sum a vector over all ranks, or
 // one in each group of them at once.
 func allReduceTakes(ctx context.Context, c config.Config, bytes int, groups [][]int) (float64, error) {
-	t, err := collective.Topologies.Parse(c.Topology)
+	of, err := c.Resolve()
 	if err != nil {
 		return 0, err
 	}
-	net, err := c.VirtualNet(0, 0)
+	net, err := of.VirtualNet(0, 0)
 	if err != nil {
 		return 0, err
 	}
@@ -368,7 +368,7 @@ func allReduceTakes(ctx context.Context, c config.Config, bytes int, groups [][]
 			programs[r] = func(ctx context.Context, h comm.Host) error {
 				for range times {
 					g := collective.Group{Ranks: ranks, Me: me, Node: node}
-					if _, err := collective.Rehearse(ctx, h, g, t, comm.Header{Tag: 1}, max(bytes/4, 1), 4); err != nil {
+					if _, err := collective.Rehearse(ctx, h, g, of.Topology(), comm.Header{Tag: 1}, max(bytes/4, 1), 4); err != nil {
 						return err
 					}
 				}

@@ -114,6 +114,15 @@ func interval(times []float64, of *config.Spread) *Interval {
 	return i
 }
 
+// spreadOf is [config.Resolved.Spread] of a configuration.
+func spreadOf(c config.Config) (*config.Spread, error) {
+	r, err := c.Resolve()
+	if err != nil {
+		return nil, err
+	}
+	return r.Spread()
+}
+
 // draw asks for the times of configurations, draw by draw. Draws of all are of the same
 // quantiles, parameter by parameter.
 func draw(ctx context.Context, all []config.Config, draws int, time func(context.Context, config.Config) (float64, error)) (out [][]float64, of *config.Spread, err error) {
@@ -122,7 +131,7 @@ func draw(ctx context.Context, all []config.Config, draws int, time func(context
 	}
 	spreads, most := make([]*config.Spread, len(all)), 0
 	for i, c := range all {
-		if spreads[i], err = c.Spread(); err != nil {
+		if spreads[i], err = spreadOf(c); err != nil {
 			return nil, nil, err
 		}
 		out = append(out, make([]float64, draws))

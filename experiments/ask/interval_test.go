@@ -164,7 +164,7 @@ func TestSoftwareLimits(t *testing.T) {
 	if math.Abs(limited/free-10) > 0.1 {
 		t.Errorf("gathers take %g s, at a tenth of the rate %g", free, limited)
 	}
-	p, err := with(t, [2]string{"timing", "resnet50"}, [2]string{"weightless", "true"}).Build(config.Places{}, nil)
+	p, err := config.Run{Config: with(t, [2]string{"timing", "resnet50"}, [2]string{"weightless", "true"})}.Build(config.Places{}, nil)
 	if err != nil {
 		t.Fatal(err)
 	}

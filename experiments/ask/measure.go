@@ -3,6 +3,7 @@ package ask
 import (
 	"context"
 	"errors"
+	"fmt"
 	"sort"
 
 	"github.com/gradlab/gradlab/comm/sim"
@@ -42,13 +43,14 @@ type Watch struct {
 // Measure performs a run on the virtual cluster and keeps no folder for it: what
 // a study of many short runs without weights wants.
 func Measure(ctx context.Context, c config.Config, w Watch) (*Measured, error) {
-	if err := c.Resolve(); err != nil {
+	of, err := c.Resolve()
+	if err != nil {
 		return nil, err
 	}
-	if c.Net != "sim" {
-		return nil, errors.New("only runs with net=sim are measured")
+	if !c.OnNet().Traces {
+		return nil, fmt.Errorf("net=%s: only runs on a virtual cluster, such as net=sim, are measured", c.Net)
 	}
-	job, err := c.Build(w.Places, nil)
+	job, err := of.Build(w.Places, nil)
 	if err != nil {
 		return nil, err
 	}
@@ -59,7 +61,7 @@ func Measure(ctx context.Context, c config.Config, w Watch) (*Measured, error) {
 	if err != nil {
 		return nil, err
 	}
-	net, err := c.VirtualNet(job.World()-job.Workers, 0)
+	net, err := of.VirtualNet(job.World()-job.Workers, 0)
 	if err != nil {
 		return nil, err
 	}

@@ -39,7 +39,7 @@ func TestEveryPaperHasItsTime(t *testing.T) {
 			for _, run := range whole {
 				c := run.Config
 				c.Weightless, c.Precision, c.EvalEvery = true, "float32", 0
-				if _, err := c.Build(config.Places{}, nil); err != nil {
+				if _, err := (config.Run{Config: c}).Build(config.Places{}, nil); err != nil {
 					t.Errorf("%s %s on %d workers: %v", name, run.Name, c.Workers, err)
 				}
 			}

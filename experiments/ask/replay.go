@@ -56,7 +56,11 @@ func Replay(ctx context.Context, folder string, at config.Places) (*Replayed, er
 	if at.Rates, err = experiments.RecordedRates(folder); err != nil {
 		return nil, err
 	}
-	job, err := c.Build(at, nil)
+	of, err := c.Resolve()
+	if err != nil {
+		return nil, err
+	}
+	job, err := of.Build(at, nil)
 	if err != nil {
 		return nil, err
 	}
@@ -80,7 +84,7 @@ func Replay(ctx context.Context, folder string, at config.Places) (*Replayed, er
 	if err != nil {
 		return nil, err
 	}
-	net, err := c.NewNet(job.World()-job.Workers, 0)
+	net, err := of.NewNet(job.World()-job.Workers, 0)
 	if err != nil {
 		return nil, err
 	}

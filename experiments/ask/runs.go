@@ -26,7 +26,7 @@ func measuredRuns(folder string) (out []Measurement, err error) {
 		return nil, err
 	}
 	for _, r := range runs {
-		if r.Config.Net == "sim" {
+		if r.Config.OnNet().Virtual {
 			continue
 		}
 		s, err := updateTook(r)

@@ -167,8 +167,11 @@ type stretch struct{ batch, side, updates int }
 
 // stretches are the batches and sides of a run, in the order in which they first come.
 func stretches(c config.Config, at config.Places) (out []stretch, err error) {
-	c = bare(c)
-	j, err := c.Build(at, nil)
+	of, err := bare(c).Resolve()
+	if err != nil {
+		return nil, err
+	}
+	j, err := of.Build(at, nil)
 	if err != nil {
 		return nil, err
 	}

@@ -20,11 +20,11 @@ import (
 type TopologyQuestion struct {
 	Topology collective.Topology
 	Ranks    int
-	Bytes    int           // of the vector, 4 an element
-	Config   config.Config // network.* keys
-	Adding   float64       // bytes a second of a sum; 0: adding costs nothing
-	Rank     int           // whose plan is told
-	Prove    bool          // however long it takes
+	Bytes    int              // of the vector, 4 an element
+	On       *config.Resolved // whose network.* keys count
+	Adding   float64          // bytes a second of a sum; 0: adding costs nothing
+	Rank     int              // whose plan is told
+	Prove    bool             // however long it takes
 }
 
 // TopologyReport is the answer.
@@ -103,10 +103,10 @@ func AnswerTopology(ctx context.Context, q TopologyQuestion) (*TopologyReport, e
 	case q.Rank < 0 || q.Rank >= q.Ranks:
 		return nil, &config.Error{Err: fmt.Errorf("rank %d: want one of 0 … %d", q.Rank, q.Ranks-1)}
 	}
-	at := collective.At{Rank: q.Rank, Size: q.Ranks, Bytes: q.Bytes / 4 * 4, Node: q.Config.NetworkPerHost}
+	at := collective.At{Rank: q.Rank, Size: q.Ranks, Bytes: q.Bytes / 4 * 4, Node: q.On.Config().NetworkPerHost}
 	r := &TopologyReport{
 		Topology: collective.Topologies.Spec(q.Topology), Ranks: q.Ranks, Bytes: at.Bytes, Node: at.Node, Rank: q.Rank,
-		Links: q.Config.Hockney(q.Adding),
+		Links: q.On.Hockney(q.Adding),
 	}
 	plan := q.Topology.Plan(at)
 	r.Chunks = plan.Chunks
@@ -132,7 +132,7 @@ func AnswerTopology(ctx context.Context, q TopologyQuestion) (*TopologyReport, e
 			r.LeftOut = append(r.LeftOut, LeftOut{spec, why})
 			continue
 		}
-		cost, err := r.cost(ctx, t, at, q.Config)
+		cost, err := r.cost(ctx, t, at, q.On.Config())
 		if err != nil {
 			return nil, fmt.Errorf("%s: %w", spec, err)
 		}
@@ -176,8 +176,12 @@ func (r *TopologyReport) cost(ctx context.Context, t collective.Topology, at col
 	if cost.Price.Messages*at.Size > mostTried || at.Bytes/pieces*at.Size > mostTried {
 		return cost, nil
 	}
-	c.Net, c.Workers = "sim", at.Size
-	net, err := c.VirtualNet(0, 0)
+	c.Workers = at.Size
+	of, err := c.Resolve()
+	if err != nil {
+		return cost, err
+	}
+	net, err := of.VirtualNet(0, 0)
 	if err != nil {
 		return cost, err
 	}

@@ -13,16 +13,27 @@ import (
 	"github.com/gradlab/gradlab/internal/patience"
 )
 
+// on is the default configuration with keys.
+func on(t *testing.T, keys map[string]string) *config.Resolved {
+	t.Helper()
+	c := config.Default()
+	for key, text := range keys {
+		if err := c.Set(key, text); err != nil {
+			t.Fatal(err)
+		}
+	}
+	r, err := c.Resolve()
+	if err != nil {
+		t.Fatal(err)
+	}
+	return r
+}
+
 // The report prices what the closed forms price, tries it out on the virtual
 // cluster, and finds crossovers where the model says they are.
 func TestAnswerTopology(t *testing.T) {
 	t.Parallel()
-	q := TopologyQuestion{Topology: collective.Ring{}, Ranks: 16, Bytes: 1 << 20, Config: config.Default()}
-	for key, text := range map[string]string{"network.bandwidth": "1GB/s", "network.latency": "10us"} {
-		if err := q.Config.Set(key, text); err != nil {
-			t.Fatal(err)
-		}
-	}
+	q := TopologyQuestion{Topology: collective.Ring{}, Ranks: 16, Bytes: 1 << 20, On: on(t, map[string]string{"network.bandwidth": "1GB/s", "network.latency": "10us"})}
 	r, err := AnswerTopology(context.Background(), q)
 	if err != nil {
 		t.Fatal(err)
@@ -73,7 +84,7 @@ func TestAnswerTopologyOfManyRanks(t *testing.T) {
 	if !patience.Long {
 		t.Skip("prices plans of millions of moves")
 	}
-	q := TopologyQuestion{Topology: collective.Ring{}, Ranks: 1500, Bytes: 4, Config: config.Default()}
+	q := TopologyQuestion{Topology: collective.Ring{}, Ranks: 1500, Bytes: 4, On: on(t, nil)}
 	r, err := AnswerTopology(context.Background(), q)
 	if err != nil {
 		t.Fatal(err)
@@ -110,12 +121,7 @@ func TestTopologyUnderMessagesAndRacks(t *testing.T) {
 		"hosts":               {map[string]string{"network.per_host": "8"}, 14 * 1e6 * 1e-10},
 		"bridges":             {map[string]string{"network.per_host": "8", "constants.bridge": "16GB/s"}, 14 * 8e6 / 16e9},
 	} {
-		q := TopologyQuestion{Topology: collective.Ring{}, Ranks: 8, Bytes: 8e6, Config: config.Default()}
-		for key, text := range c.keys {
-			if err := q.Config.Set(key, text); err != nil {
-				t.Fatal(err)
-			}
-		}
+		q := TopologyQuestion{Topology: collective.Ring{}, Ranks: 8, Bytes: 8e6, On: on(t, c.keys)}
 		r, err := AnswerTopology(context.Background(), q)
 		if err != nil {
 			t.Fatal(err)

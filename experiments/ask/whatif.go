@@ -130,7 +130,13 @@ func recorded(folder string, at config.Places) (*shadowed, *config.Recipe, error
 	if at.Rates, err = experiments.RecordedRates(folder); err != nil {
 		return nil, nil, err
 	}
-	of := &shadowed{own: own, at: at, open: func() (sgd.Dataset, error) { return own.Open(at, nil) }}
+	of := &shadowed{own: own, at: at, open: func() (sgd.Dataset, error) {
+		r, err := own.Resolve()
+		if err != nil {
+			return sgd.Dataset{}, err
+		}
+		return r.Open(at, nil)
+	}}
 	if of.outline, err = experiments.RecordedData(folder); err != nil {
 		return nil, nil, err
 	}
@@ -148,7 +154,7 @@ func Lies(ctx context.Context, folder string, at config.Places, draws int) (*Int
 		return nil, nil, err
 	}
 	of, _, err := recorded(folder, at)
-	if err != nil || of.own.Net != "sim" || was.VirtualSeconds == 0 || was.Steps == 0 {
+	if err != nil || !of.own.OnNet().Traces || was.VirtualSeconds == 0 || was.Steps == 0 {
 		return nil, nil, err
 	}
 	of.idle = true
@@ -215,8 +221,14 @@ type shadowed struct {
 // or as many as it has.
 func (s *shadowed) as(ctx context.Context, c config.Config, updates int) (side WhatIfSide, err error) {
 	noted := s.sizes != nil && c.Timeless() && c.Trajectory() == s.own.Trajectory()
-	c.Net, c.EvalEvery, c.Until, c.CheckpointEvery, c.Observe = "sim", 0, config.UntilEnd, 0, "none"
-	job, _, err := c.Assemble(s.outline, s.at)
+	if c.EvalEvery, c.Until, c.CheckpointEvery, c.Observe = 0, config.UntilEnd, 0, "none"; !c.OnNet().Traces {
+		c.Net = "sim"
+	}
+	r, err := c.Resolve()
+	if err != nil {
+		return side, err
+	}
+	job, _, err := r.Assemble(s.outline, s.at)
 	if err != nil {
 		return side, err
 	}
@@ -244,7 +256,7 @@ func (s *shadowed) as(ctx context.Context, c config.Config, updates int) (side W
 		if err != nil {
 			return side, fmt.Errorf("the sizes of its frames depend on gradients, which the run has no record of, and to compute them: %w", err)
 		}
-		if job, _, err = c.Assemble(ds, s.at); err != nil {
+		if job, _, err = r.Assemble(ds, s.at); err != nil {
 			return side, err
 		}
 		job.Updates = side.Replayed
@@ -254,7 +266,7 @@ func (s *shadowed) as(ctx context.Context, c config.Config, updates int) (side W
 	if err != nil {
 		return side, err
 	}
-	net, err := c.VirtualNet(job.World()-job.Workers, 0)
+	net, err := r.VirtualNet(job.World()-job.Workers, 0)
 	if err != nil {
 		return side, err
 	}
@@ -263,9 +275,9 @@ func (s *shadowed) as(ctx context.Context, c config.Config, updates int) (side W
 	}
 	part := float64(updates) / float64(side.Replayed)
 	side.Seconds = part * obs.Final.Seconds
-	r := experiments.ResultOf(obs)
-	side.BytesUp, side.BytesDown = part*float64(r.BytesUp), part*float64(r.BytesDown)
-	_, side.Network = experiments.Use(c, job, net)
+	res := experiments.ResultOf(obs)
+	side.BytesUp, side.BytesDown = part*float64(res.BytesUp), part*float64(res.BytesDown)
+	_, side.Network = experiments.Use(r, job, net)
 	return side, nil
 }
 

@@ -110,7 +110,7 @@ func (e *env) joinCommand() *cobra.Command {
 					fmt.Fprintf(e.err, "the run is done, in %s, and nothing is left to join\n", path)
 					return nil
 				}
-				return experiments.Join(cmd.Context(), runs[0].Config, o)
+				return experiments.Join(cmd.Context(), runs[0], o)
 			}
 			below.Lead = &o
 			return e.leadJoined(cmd.Context(), runs[0], below)

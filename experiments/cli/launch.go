@@ -183,14 +183,18 @@ func (e *env) launchRun(args []string, l *launching) error {
 	places := e.places()
 	places.NoDownload = true
 	var bad *config.Error
-	if _, err := c.Build(places, nil); errors.As(err, &bad) {
+	of, err := runs[0].Resolve()
+	if err != nil {
+		return err
+	}
+	if _, err := of.Build(places, nil); errors.As(err, &bad) {
 		return err
 	} else if err != nil {
 		fmt.Fprintf(e.err, "data=%s is not here, so what depends on it is checked when the job begins: %s\n", c.Data, firstLine(err))
 	}
 	l.carried = mpi
 	l.job.Keys = over
-	l.job.Workers, l.job.Servers = c.Ranks()
+	l.job.Workers, l.job.Servers = of.Ranks()
 	l.text = func() (string, error) { return string(aboveDefault(c)), nil }
 	return nil
 }

@@ -46,6 +46,7 @@ func kinds() []kind {
 		{"constants", "constants", config.Ideal.Entries},
 		{"faults", "faults", nemesis.Faults.Entries},
 		{"observations", "observe", config.Observations},
+		{"nets", "net", config.Nets.Entries},
 		{"elasticities", "elastic", config.Elasticities.Entries},
 		{"averages", "ema", config.Averages.Entries},
 		{"devices", "device", sheets(hardware.Device)},

@@ -14,7 +14,7 @@ import (
 // onMPI says whether any of the runs has net=mpi. One alone can be made then: the
 // processes that mpirun has started are its ranks.
 func onMPI(runs []config.Run) (bool, error) {
-	if !slices.ContainsFunc(runs, func(r config.Run) bool { return r.Config.Net == "mpi" }) {
+	if !slices.ContainsFunc(runs, led) {
 		return false, nil
 	}
 	if len(runs) > 1 {
@@ -23,12 +23,18 @@ func onMPI(runs []config.Run) (bool, error) {
 	return true, nil
 }
 
+// led reports whether the ranks of a run are processes of an MPI job.
+func led(r config.Run) bool { return r.Config.OnNet().Ranks == config.RanksLed }
+
 // loadRanks is load of runs whose ranks somebody else starts as processes: those of
-// net=mpi by MPI, all others as those of net=grpc, wherever the recipe would run them.
+// net=mpi by MPI, all others as those of net=grpc, where the recipe would run them in one process.
 func (e *env) loadRanks(name string, overrides []string) (*config.Recipe, []config.Run, bool, error) {
 	recipe, runs, err := e.load(name, overrides, false)
-	if err == nil && slices.ContainsFunc(runs, func(r config.Run) bool { return r.Config.Net == "mpi" }) {
+	if err == nil && slices.ContainsFunc(runs, led) {
 		return recipe, runs, true, nil
+	}
+	if err == nil && !slices.ContainsFunc(runs, func(r config.Run) bool { return r.Config.OnNet().Ranks != config.RanksLaunched }) {
+		return recipe, runs, false, nil
 	}
 	recipe, runs, err = e.load(name, append(slices.Clone(overrides), "net=grpc"), false)
 	return recipe, runs, false, err
@@ -53,7 +59,7 @@ func (e *env) inMPI(ctx context.Context, run config.Run, opt *experiments.Option
 		Logf:   func(f string, a ...any) { fmt.Fprintf(e.err, f+"\n", a...) },
 	}
 	if !who.Lead {
-		return false, experiments.Join(ctx, run.Config, o)
+		return false, experiments.Join(ctx, run, o)
 	}
 	opt.Lead = &o
 	return true, nil

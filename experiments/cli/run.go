@@ -192,7 +192,7 @@ func (e *env) loadNamed(name, form string, over []string, quick bool) (*config.R
 	if err != nil || len(over) == 0 {
 		return recipe, runs, err
 	}
-	_, own, err := e.loadForm(name, form, nil, quick)
+	own, err := recipe.Runs(nil, quick)
 	if err != nil { // some recipes want keys
 		own = nil
 	}

@@ -86,7 +86,7 @@ long there as in the model with 4 ranks, 1.9 times with 32.`,
 		if q.Bytes, err = config.ParseBytes(args[2]); err != nil {
 			return usageError{err}
 		}
-		if q.Config, err = config.Connected(q.Ranks, args[3:]); err != nil {
+		if q.On, err = config.Connected(q.Ranks, args[3:]); err != nil {
 			return usageError{err}
 		}
 		speed, err := config.ParseBytes(strings.TrimSuffix(adding, "/s"))

@@ -51,21 +51,16 @@ func (a Average) Validate() error {
 	return nil
 }
 
-// canonicalAverage is canonical for key ema: a decay alone is told where it goes.
-func canonicalAverage(text string) (string, error) {
-	out, err := canonical(Averages)(text)
-	if _, number := strconv.ParseFloat(text, 64); err != nil && number == nil {
-		err = fmt.Errorf("%w; the decay is an option: on(decay=%s)", err, text)
+// averages is the language of key ema: a decay alone is told where it goes.
+func averages() language {
+	l := table(Averages)
+	parse := l.parse
+	l.parse = func(text string) (any, error) {
+		v, err := parse(text)
+		if _, number := strconv.ParseFloat(text, 64); err != nil && number == nil {
+			err = fmt.Errorf("%w; the decay is an option: on(decay=%s)", err, text)
+		}
+		return v, err
 	}
-	return out, err
-}
-
-// average returns decay and interval of key ema; decay 0: no average is kept.
-func (c Config) average() (decay float64, every int) {
-	v, _ := Averages.Parse(c.EMA) // an error of parsing is told elsewhere
-	a, on := v.(Average)
-	if !on {
-		a.Every = 1
-	}
-	return a.Decay, a.Every
+	return l
 }

@@ -1,230 +1,29 @@
 package config
 
 import (
-	"encoding/binary"
+	"cmp"
 	"errors"
 	"fmt"
-	"reflect"
 	"slices"
 	"strings"
-	"time"
+	"sync"
 
-	"github.com/gradlab/gradlab/comm"
-	"github.com/gradlab/gradlab/comm/collective"
-	"github.com/gradlab/gradlab/comm/local"
-	"github.com/gradlab/gradlab/comm/ps"
-	"github.com/gradlab/gradlab/comm/sim"
-	"github.com/gradlab/gradlab/compress"
+	"github.com/gradlab/gradlab/comm/nemesis"
 	"github.com/gradlab/gradlab/experiments/coding"
 	"github.com/gradlab/gradlab/experiments/hardware"
-	"github.com/gradlab/gradlab/lrschedule"
-	"github.com/gradlab/gradlab/registry"
+	"github.com/gradlab/gradlab/internal/regular"
+	"github.com/gradlab/gradlab/internal/rng"
 	"github.com/gradlab/gradlab/sgd"
 	"github.com/gradlab/gradlab/sgd/data"
 	_ "github.com/gradlab/gradlab/sgd/external" // model=external
 	"github.com/gradlab/gradlab/sgd/nn"
 	"github.com/gradlab/gradlab/sgd/profile"
 	"github.com/gradlab/gradlab/sgd/train"
-	_ "github.com/gradlab/gradlab/sgd/train/gossip" // its modes
-	"github.com/gradlab/gradlab/sgd/train/record"
+	_ "github.com/gradlab/gradlab/sgd/train/gossip"      // its modes
 	_ "github.com/gradlab/gradlab/sgd/train/replicas"    // likewise
 	_ "github.com/gradlab/gradlab/sgd/train/sandblaster" // likewise
 	"github.com/gradlab/gradlab/sgd/train/timing"
-	"github.com/gradlab/gradlab/staleness"
 )
-
-// canonical gives spec text in its canonical form, or says what is wrong with
-// it.
-func canonical[T any](t *registry.Table[T]) func(text string) (string, error) {
-	return func(text string) (string, error) {
-		v, err := t.Parse(text)
-		if err != nil {
-			return text, err
-		}
-		return t.Spec(v), nil
-	}
-}
-
-// known accepts the names of the sheets there are, and none but of a transport.
-func known(kind string) func(text string) (string, error) {
-	return func(text string) (string, error) {
-		names := hardware.Names(kind)
-		switch {
-		case kind == hardware.Transport && text == "none":
-			return text, fmt.Errorf("want a known name, not %q; software that takes nothing is %q (gradlab list transports)", text, idealTransport)
-		case text == "none" || slices.Contains(names, text):
-		case hardware.IsFile(text):
-			_, err := hardware.Load(kind, text)
-			return text, err
-		default:
-			return text, fmt.Errorf("want none or a known name, not %q; %s", text, registry.Suggest(text, names))
-		}
-		return text, nil
-	}
-}
-
-// specs holds canonical for every key that is spec text.
-var specs = map[string]func(text string) (string, error){
-	"model":          canonical(nn.Models),
-	"data":           canonical(data.Sets),
-	"optimizer":      canonical(sgd.Optimizers),
-	"schedule":       canonical(lrschedule.Specs),
-	"batch_schedule": canonical(lrschedule.Batches),
-	"side_schedule":  canonical(lrschedule.Sides),
-	"codec":          canonical(compress.Families),
-	"down_codec":     canonical(compress.Families),
-	"mode":           canonical(train.Modes),
-	"policy":         canonical(staleness.Policies),
-	"corrector":      canonical(staleness.Correctors),
-	"topology":       canonical(collective.Topologies),
-	"graph":          canonical(collective.Graphs),
-	"outer":          canonical(sgd.Optimizers),
-	"placement":      canonical(ps.Placements),
-	"init": func(text string) (string, error) {
-		if text == "" {
-			return text, errors.New("want none or the name of a file")
-		}
-		return text, nil
-	},
-	"cluster":    known(hardware.Cluster),
-	"transport":  known(hardware.Transport),
-	"node":       known(hardware.Node),
-	"device":     known(hardware.Device),
-	"device.law": canonical(timing.Laws),
-	"device.slow": func(text string) (string, error) {
-		s, err := timing.ParseSlow(text)
-		return s.String(), err
-	},
-	"observe": canonicalObserved,
-	"elastic": canonical(Elasticities),
-	"ema":     canonicalAverage,
-	"faults":  canonicalFaults,
-	"device.codec": func(text string) (string, error) {
-		t, err := parseCodecTime(text)
-		if err != nil {
-			return text, err
-		}
-		return t.String(), nil
-	},
-	"timing": func(text string) (string, error) {
-		if text == "model" || hardware.IsFile(text) {
-			return text, nil
-		}
-		if p, err := profile.Profiles.Parse(text); err == nil {
-			return profile.Profiles.Spec(p), nil
-		}
-		return canonical(nn.Models)(text)
-	},
-}
-
-// Canonical is a key's value the way resolved configurations write it; a value
-// that cannot be read stays as it is.
-func Canonical(key, value string) string {
-	if f := specs[key]; f != nil {
-		if text, err := f(value); err == nil {
-			return text
-		}
-	}
-	return value
-}
-
-// Resolve checks everything that can be checked without data, and writes spec
-// text in canonical form. Its error names every key that is wrong.
-func (c *Config) Resolve() error {
-	errs := c.resolveKeys()
-	c.speed()
-	if c.Steps == 0 && c.Epochs == 0 {
-		errs = append(errs, errors.New("keys \"steps\" and \"epochs\" are both 0: nothing to do"))
-	}
-	if err := c.checkUntil(); err != nil {
-		errs = append(errs, err)
-	}
-	if by := c.Constants; by.Model == "fifo" && (c.NetworkPerHost > 1 || by.Colocate || c.NetworkRack > 0 || by.Stream > 0 || by.Reduce > 0 || by.Gather > 0 || by.Message > 0) {
-		errs = append(errs, errors.New("key \"constants.model\": fifo knows neither hosts nor racks nor limits of streams nor a cost of messages; use fair"))
-	}
-	if c.IsObserved(Trace) && c.Net != "sim" {
-		errs = append(errs, fmt.Errorf("key \"observe\": net=%s has no virtual clock to trace; take trace out, or use net=sim", c.Net))
-	}
-	if err := c.checkEmulate(); err != nil {
-		errs = append(errs, err)
-	}
-	if c.Weightless && c.Net != "sim" {
-		errs = append(errs, fmt.Errorf("key \"weightless\": on net=%s time would be real and pass with nothing done; use net=sim", c.Net))
-	}
-	errs = append(errs, c.checkFaults())
-	if m, err := train.Modes.Parse(c.Mode); err == nil {
-		if m.Traits(&train.Job{Mode: m}).SharedMemory && c.Net != "local" {
-			errs = append(errs, fmt.Errorf("key \"mode\": workers of %s write to memory that they share, which net=%s does not give them; use net=local", train.Modes.Name(m), c.Net))
-		}
-	}
-	if _, err := c.modelSpec(); err != nil {
-		errs = append(errs, err)
-	}
-	return errors.Join(errs...)
-}
-
-// resolveKeys checks each key by itself, and writes its spec text in canonical form.
-func (c *Config) resolveKeys() []error {
-	var errs []error
-	v := reflect.ValueOf(c).Elem()
-	for _, k := range Keys() {
-		if f := specs[k.Name]; f != nil {
-			text, err := f(v.Field(k.field).String())
-			if err != nil {
-				errs = append(errs, fmt.Errorf("key %q: %w", k.Name, err))
-			}
-			v.Field(k.field).SetString(text)
-		}
-		if k.Name == constantsKey {
-			continue
-		}
-		if err := k.inRange(v.Field(k.field)); err != nil {
-			errs = append(errs, fmt.Errorf("key %q: %w", k.Name, err))
-		}
-	}
-	errs = append(errs, c.Constants.wrong("key %q: %w", constantsKey+".")...)
-	return errs
-}
-
-// Goal is what keys target, target_of and metric say.
-func (c Config) Goal() record.Goal {
-	return record.Goal{Loss: c.Metric == "loss", OfBest: c.TargetOf == targetBest && c.Target > 0, Value: c.Target}
-}
-
-// checkUntil refuses a target that cannot come.
-func (c *Config) checkUntil() error {
-	if err := c.Goal().Check(); err != nil {
-		return fmt.Errorf("key \"target\": %w", err)
-	}
-	switch {
-	case c.Until == UntilEnd:
-	case c.Until == UntilTarget && c.Target == 0:
-		return errors.New("key \"until\": until=target needs a target, the test accuracy or loss at which the run ends; add target=0.95, or target=loss<=1.9")
-	case c.Until == UntilTarget && c.TargetOf == targetBest:
-		return fmt.Errorf("key \"until\": with target=%s no run knows where it ends, as others may reach more; give a value, such as target=0.95", c.Goal())
-	case c.Weightless:
-		return errors.New("key \"until\": a run with weightless=true learns nothing that could end it; use until=end")
-	case c.EvalEvery == 0:
-		return errors.New("key \"until\": with eval_every=0 only the end is evaluated; add eval_every=50, the updates between evaluations")
-	}
-	return nil
-}
-
-// modelSpec is the model with the dropout key applied.
-func (c Config) modelSpec() (nn.Spec, error) {
-	m, err := nn.Models.Parse(c.Model)
-	if err != nil || c.Dropout < 0 {
-		return m, nil // a parse error is told elsewhere
-	}
-	v := reflect.New(reflect.TypeOf(m)).Elem()
-	v.Set(reflect.ValueOf(m))
-	f := v.FieldByName("Dropout")
-	if !f.IsValid() {
-		return nil, fmt.Errorf("key \"dropout\": model %s has none", c.Model)
-	}
-	f.SetFloat(c.Dropout)
-	return v.Interface().(nn.Spec), nil
-}
 
 // Places holds the folders data are looked for in.
 type Places struct {
@@ -243,45 +42,14 @@ type Places struct {
 }
 
 // Build makes the job of a configuration: data opened, model built, everything
-// checked against everything else.
-func (c Config) Build(at Places, progress func(data.Progress)) (*train.Job, error) {
-	ds, err := c.Open(at, progress)
+// checked against everything else. The error of a configuration that cannot run is a *Error.
+func (r *Resolved) Build(at Places, progress func(data.Progress)) (*train.Job, error) {
+	ds, err := r.Open(at, progress)
 	if err != nil {
 		return nil, err
 	}
-	j, _, err := c.Assemble(ds, at)
+	j, _, err := r.Assemble(ds, at)
 	return j, err
-}
-
-// CheckAll refuses runs that cannot work, and runs that would be the same under two
-// names, all of them at once, before one has begun. Data are the business of each run.
-func CheckAll(runs []Run, at Places, progress func(data.Progress)) error {
-	var errs []error
-	var same checkSame
-	var bad refused
-	BuildAll(runs, at, progress, func(r Run, j *train.Job, err error) {
-		if err == nil {
-			if err := same.add(r, j); err != nil {
-				errs = append(errs, err)
-			}
-		}
-		if wrong := (*Error)(nil); errors.As(err, &wrong) {
-			bad.add(r.Name, err)
-		}
-	})
-	return errors.Join(append(errs, bad.err())...)
-}
-
-// BuildAll makes the job of every run, one after the other, and opens each data
-// set once. The error of a configuration that cannot run is a *Error.
-func BuildAll(runs []Run, at Places, progress func(data.Progress), each func(Run, *train.Job, error)) {
-	if at.Shelf == nil {
-		at.Shelf = &Shelf{}
-	}
-	for _, r := range runs {
-		j, err := r.Config.Build(at, progress)
-		each(r, j, err)
-	}
 }
 
 // imageNet is the number of training samples by which runs without weights count
@@ -290,98 +58,60 @@ const imageNet = 1_281_167
 
 // Open opens the data set of a configuration, from the shelf if it is there; of a run
 // without weights, one that has a size alone. progress, unless nil, hears of downloads.
-func (c Config) Open(at Places, progress func(data.Progress)) (sgd.Dataset, error) {
-	if err := c.Resolve(); err != nil {
-		return sgd.Dataset{}, &Error{err}
-	}
+func (r *Resolved) Open(at Places, progress func(data.Progress)) (sgd.Dataset, error) {
+	c := r.config
 	if c.Weightless {
-		p, err := c.timingProfile()
+		p, err := r.timingProfile()
 		if err != nil {
 			return sgd.Dataset{}, &Error{fmt.Errorf("key \"weightless\": %w", err)}
 		}
 		return p.Samples(imageNet), nil
 	}
 	return at.Shelf.get(c, func() (sgd.Dataset, error) {
-		ds, err := data.Open(c.Data, data.Options{
+		ds, err := value[data.Set](r, "data").Open(data.Options{
 			Dir: at.Dir, Cache: at.Cache, Seed: c.Seed, Augment: c.Augment,
 			Limit: c.TrainLimit, TestLimit: c.TestLimit, Download: !at.NoDownload, KeepDecoded: true, Progress: progress,
 			Unreadable: c.Unreadable, Warn: at.Warn, Validation: c.Validation,
 		})
-		if c.Validation > 0 {
-			ds.Note = strings.TrimPrefix(fmt.Sprintf("%s; accuracy is that on %d training samples held out (validation=%v), not on the test set", ds.Note, testLen(ds), c.Validation), "; ")
+		if err != nil {
+			return sgd.Dataset{}, err
 		}
-		return ds, err
+		ds.Name = c.Data
+		if c.Validation > 0 {
+			ds.Note = strings.TrimPrefix(fmt.Sprintf("%s; accuracy is that on %d training samples held out (validation=%v), not on the test set", ds.Note, ds.Test.Len(), c.Validation), "; ")
+		}
+		return ds, nil
 	})
-}
-
-// testLen is the number of samples that are evaluated.
-func testLen(ds sgd.Dataset) int {
-	if ds.Test == nil { // it could not be opened
-		return 0
-	}
-	return ds.Test.Len()
 }
 
 // Assemble makes the job over a data set, checked against everything else, and what
 // prices its codecs. The error of a configuration that cannot run is a *Error.
-func (c Config) Assemble(ds sgd.Dataset, at Places) (*train.Job, *CodecPrices, error) {
-	if err := c.Resolve(); err != nil { // a configuration may be written in Go
-		return nil, nil, &Error{err}
-	}
-	model, err := c.ModelFor(ds.Train)
+func (r *Resolved) Assemble(ds sgd.Dataset, at Places) (*train.Job, *CodecPrices, error) {
+	model, err := r.ModelFor(ds.Train)
 	if err != nil {
 		return nil, nil, &Error{err}
 	}
-	timing, err := c.timing()
+	timing, err := r.timing()
 	if err != nil {
 		return nil, nil, &Error{err}
 	}
-	prices, err := c.CodecPrices(at)
+	prices, err := r.CodecPrices(at)
 	if err != nil {
 		return nil, nil, &Error{err}
 	}
 	timing.Codec = prices.timing()
-	cycle, _ := time.ParseDuration(c.Cycle)
-	j := &train.Job{
-		Model: model, Data: ds,
-		Optimizer: sgd.Optimizers.MustParse(c.Optimizer), Schedule: lrschedule.Specs.MustParse(c.Schedule),
-		Codec: compress.Families.MustParse(c.Codec), DownCodec: compress.Families.MustParse(c.DownCodec),
-		Mode: train.Modes.MustParse(c.Mode), Policy: staleness.Policies.MustParse(c.Policy),
-		Corrector: staleness.Correctors.MustParse(c.Corrector), Topology: collective.Topologies.MustParse(c.Topology),
-		Placement: ps.Placements.MustParse(c.Placement),
-		Outer:     sgd.Optimizers.MustParse(c.Outer), Graph: collective.Graphs.MustParse(c.Graph),
-		Workers: c.Workers, Node: c.NetworkPerHost, Servers: c.Servers, Batch: c.Batch, Accumulate: c.Accumulate, Batches: lrschedule.Batches.MustParse(c.BatchSchedule), Sides: lrschedule.Sides.MustParse(c.SideSchedule), Seed: c.Seed, EvalEvery: c.EvalEvery,
-		Overlap: c.Overlap, Bucket: c.Bucket, Cycle: cycle, Priority: c.Priority, Partition: c.Partition,
-		NormGroup: c.BNGroup,
-		NonFinite: c.NonFinite, CheckpointEvery: c.CheckpointEvery, Gap: c.IsObserved(Gap), NoiseScale: c.IsObserved(NoiseScale), LogOrder: c.IsObserved(OrderLog),
-		Timing: timing, Weightless: c.Weightless, Run: c.runID(), Threads: c.Threads,
-	}
-	if c.BNGroup == 0 {
-		j.NormGroup = c.Workers
-	}
-	j.EMA, j.EMAEvery = c.average()
-	if err := c.elastic(j); err != nil {
+	j := &train.Job{Model: model, Data: ds, Timing: timing, Run: r.config.runID()}
+	if err := r.job(j); err != nil {
 		return nil, nil, &Error{err}
 	}
-	if c.Until == UntilTarget {
-		j.Until = c.Goal()
-	}
-	if c.Processes() {
-		j.Here = 1
-	}
-	if j.Updates = c.Steps; j.Updates == 0 {
-		if j.Updates, err = j.UpdatesIn(c.Epochs); err != nil {
-			return nil, nil, &Error{fmt.Errorf("key \"batch_schedule\": %w", err)}
-		}
-	}
-	if err := c.fits(j, at); err != nil {
+	if err := fits(r.config, j, at); err != nil {
 		return nil, nil, &Error{err}
 	}
 	j.Prepare()
 	if err := j.Check(); err != nil {
 		return nil, nil, &Error{err}
 	}
-	if _, err := c.Plan(j); err != nil {
+	if _, err := r.Plan(j.World() - j.Workers); err != nil {
 		return nil, nil, err
 	}
 	if err := prices.Err(); err != nil { // the check asked for every price
@@ -390,22 +120,47 @@ func (c Config) Assemble(ds sgd.Dataset, at Places) (*train.Job, *CodecPrices, e
 	return j, prices, nil
 }
 
-// ModelFor is what is trained, on samples like those of a source.
-func (c Config) ModelFor(from sgd.Source) (sgd.Model, error) {
-	if err := c.Resolve(); err != nil {
-		return nil, &Error{err}
+// job gives a job what the keys say.
+func (r *Resolved) job(j *train.Job) (err error) {
+	c := r.config
+	r.fill(j)
+	if c.BNGroup == 0 {
+		j.NormGroup = c.Workers
 	}
+	j.Gap, j.NoiseScale, j.LogOrder = r.IsObserved(Gap), r.IsObserved(NoiseScale), r.IsObserved(OrderLog)
+	ema := value[Average](r, "ema")
+	j.EMA, j.EMAEvery = ema.Decay, max(1, ema.Every)
+	if err := r.elastic(j); err != nil {
+		return err
+	}
+	if c.Until == UntilTarget {
+		j.Until = c.Goal()
+	}
+	if c.OnNet().Ranks != RanksHere {
+		j.Here = 1
+	}
+	if j.Updates = c.Steps; j.Updates == 0 {
+		if j.Updates, err = j.UpdatesIn(c.Epochs); err != nil {
+			return fmt.Errorf("key \"batch_schedule\": %w", err)
+		}
+	}
+	return nil
+}
+
+// ModelFor is what is trained, on samples like those of a source.
+func (r *Resolved) ModelFor(from sgd.Source) (sgd.Model, error) {
+	c := r.config
 	if c.Weightless {
 		if c.Init != "none" {
 			return nil, &Error{errors.New("key \"init\": with weightless=true there are no weights to begin with; use init=none")}
 		}
-		p, err := c.timingProfile()
+		p, err := r.timingProfile()
 		if err != nil {
 			return nil, &Error{fmt.Errorf("key \"weightless\": %w", err)}
 		}
 		return p.Model(), nil
 	}
-	spec, err := c.modelSpec()
+	spec, err := r.modelSpec()
 	if err != nil {
 		return nil, err
 	}
@@ -413,14 +168,14 @@ func (c Config) ModelFor(from sgd.Source) (sgd.Model, error) {
 	if err != nil {
 		return nil, &Error{fmt.Errorf("key \"model\": %w", err)}
 	}
-	if model, err = c.starting(model); err != nil {
+	if model, err = starting(c, model); err != nil {
 		return nil, &Error{fmt.Errorf("key \"init\": %w", err)}
 	}
-	if model, err = c.computeAs(model); err != nil {
+	if model, err = computeAs(c, model); err != nil {
 		return nil, &Error{err}
 	}
-	if c.Timing != "model" {
-		other, times, err := c.timedModel(from)
+	if c.Timing != ownLayers {
+		other, times, err := r.timedModel(from)
 		if err != nil {
 			return nil, &Error{fmt.Errorf("key \"timing\": %w", err)}
 		}
@@ -430,16 +185,20 @@ func (c Config) ModelFor(from sgd.Source) (sgd.Model, error) {
 }
 
 // timingProfile is the profile that key timing names.
-func (c Config) timingProfile() (*profile.Profile, error) {
-	p, err := ProfileOf(c.Timing)
-	if err != nil && !hardware.IsFile(c.Timing) {
-		return nil, fmt.Errorf("wants key \"timing\" to name a profile (gradlab list profiles), a file of layers or the folder of a run, not %q", c.Timing)
+func (r *Resolved) timingProfile() (*profile.Profile, error) {
+	switch t := r.values["timing"].(type) {
+	case profile.Spec:
+		return t.Profile(), nil
+	case string:
+		if t != ownLayers {
+			return ProfileOf(t)
+		}
 	}
-	return p, err
+	return nil, fmt.Errorf("wants key \"timing\" to name a profile (gradlab list profiles), a file of layers or the folder of a run, not %q", r.config.Timing)
 }
 
 // computeAs applies the keys that say how a model computes.
-func (c Config) computeAs(m sgd.Model) (sgd.Model, error) {
+func computeAs(c Config, m sgd.Model) (sgd.Model, error) {
 	precision, err := nn.ParsePrecision(c.Precision)
 	if err != nil {
 		return nil, fmt.Errorf("key \"precision\": %w", err)
@@ -462,15 +221,13 @@ func (c Config) computeAs(m sgd.Model) (sgd.Model, error) {
 }
 
 // timing is what the virtual clock bills for computing.
-func (c Config) timing() (timing.Timing, error) {
-	slow, err := timing.ParseSlow(c.DeviceSlow)
-	if err != nil {
-		return timing.Timing{}, fmt.Errorf("key \"device.slow\": %w", err)
-	}
+func (r *Resolved) timing() (_ timing.Timing, err error) {
+	c := r.config
+	slow := value[timing.Slow](r, "device.slow")
 	if n := slow.Workers(); n > c.Workers {
 		return timing.Timing{}, fmt.Errorf("key \"device.slow\": %s is %d slow workers, of %d there are", c.DeviceSlow, n, c.Workers)
 	}
-	law := timing.Laws.MustParse(c.DeviceLaw)
+	law := value[timing.Law](r, "device.law")
 	if t, ok := law.(timing.Trace); ok {
 		if law, err = t.Load(); err != nil {
 			return timing.Timing{}, fmt.Errorf("key \"device.law\": %w", err)
@@ -478,7 +235,7 @@ func (c Config) timing() (timing.Timing, error) {
 	}
 	flops := c.DeviceFLOPS
 	if c.Device != "none" {
-		p, err := c.timingProfile()
+		p, err := r.timingProfile()
 		if err != nil {
 			return timing.Timing{}, fmt.Errorf("key \"device\": %w", err)
 		}
@@ -495,66 +252,135 @@ func (c Config) timing() (timing.Timing, error) {
 		Apply: float64(c.Constants.Apply)}, nil
 }
 
-func (c Config) runID() uint64 {
-	h := c.everyKey()
-	var b [8]byte
-	copy(b[:], h)
-	return binary.LittleEndian.Uint64(b[:])
+// starting is model with the first weights that key init names.
+func starting(c Config, m sgd.Model) (sgd.Model, error) {
+	if c.Init == "none" {
+		return m, nil
+	}
+	p, ok := m.(sgd.Portable)
+	if !ok {
+		return nil, fmt.Errorf("model %s has no layers whose weights a file could hold", c.Model)
+	}
+	b, err := regular.ReadFile(c.Init, regular.Any)
+	if err != nil {
+		return nil, fmt.Errorf("the file of first weights cannot be read: %w", err)
+	}
+	if m, err = p.From(b); err != nil {
+		return nil, fmt.Errorf("%s: %w", c.Init, err)
+	}
+	return m, nil
 }
 
-// Place puts workers, and so many servers behind them, on virtual hosts: the host of
-// each rank.
-func (c Config) Place(servers int) []int {
-	perHost := max(1, c.NetworkPerHost)
-	hosts := (c.Workers + perHost - 1) / perHost
-	var place []int
-	for w := range c.Workers {
-		place = append(place, w/perHost)
+// elastic gives the job what the configuration says of workers that leave and join.
+func (r *Resolved) elastic(j *train.Job) error {
+	if e := r.elasticity(); r.IsElastic() {
+		j.Elastic, j.MinWorkers = true, e.MinWorkers
+		j.OnResize, _ = train.ParseOnResize(e.OnResize)
 	}
-	for s := range servers {
-		if c.Constants.Colocate {
-			place = append(place, s%hosts)
+	moves, err := value[nemesis.Schedule](r, "faults").Moves(world(j.Workers, 0, j.Seed))
+	if err != nil {
+		return fmt.Errorf("key \"faults\": %w", err)
+	}
+	slices.SortStableFunc(moves, func(a, b nemesis.Move) int {
+		return cmp.Or(cmp.Compare(a.Before, b.Before), cmp.Compare(a.Turn, b.Turn))
+	})
+	for _, m := range moves {
+		if m.Joins {
+			j.Joins = append(j.Joins, train.Joining{Worker: m.Worker, Step: m.Before, Turn: m.Turn})
 		} else {
-			place = append(place, hosts+s/perHost)
+			j.Leaves = append(j.Leaves, train.Departure{Worker: m.Worker, Step: m.Before, Turn: m.Turn})
 		}
 	}
-	return place
+	return nil
 }
 
-// LongestWait is how long a rank of a run on a real clock waits for another that lives:
-// for replicas that warm up, a straggler's steps, or the observer, who evaluates
-// before it lets go on from a mark. The dead are noticed by other means.
-const LongestWait = 24 * time.Hour
-
-// NewNet makes the net of a configuration whose ranks all run in this process, so many
-// of them servers. A virtual clock begins at start.
-func (c Config) NewNet(servers int, start time.Duration) (comm.Net, error) {
-	if c.Net == "sim" {
-		return c.VirtualNet(servers, start)
+// onProcesses refuses a plan that real processes cannot be made to follow.
+func onProcesses(net string, plan []nemesis.Act, w nemesis.World) error {
+	for _, a := range plan {
+		switch {
+		case a.What != nemesis.Killing && a.What != nemesis.Pausing && a.What != nemesis.Joining:
+			return fmt.Errorf("on net=%s only kill, rejoin and pause can be carried out, not what happens to links; use net=sim", net)
+		case a.Rank == w.Observer():
+			return fmt.Errorf("on net=%s the observer is the process that carries faults out, and does not strike itself; name a worker or a server, or use net=sim", net)
+		}
 	}
-	if err := c.Resolve(); err != nil {
-		return nil, &Error{err}
-	}
-	return c.Emulated(&local.Net{Deadline: LongestWait}), nil
+	return nil
 }
 
-// VirtualNet makes the virtual cluster of a configuration, whatever its net is, with so many
-// servers. Its clock begins at start.
-func (c Config) VirtualNet(servers int, start time.Duration) (*sim.Net, error) {
-	if err := c.Resolve(); err != nil {
-		return nil, &Error{err}
+// World is what key faults may name in a job.
+func World(j *train.Job) nemesis.World { return world(j.Workers, j.World()-j.Workers, j.Seed) }
+
+func world(workers, servers int, seed uint64) nemesis.World {
+	return nemesis.World{Workers: workers, Servers: servers, Key: rng.New(seed, "faults")}
+}
+
+// Plan is what key faults comes to with so many servers.
+func (r *Resolved) Plan(servers int) ([]nemesis.Act, error) {
+	s := value[nemesis.Schedule](r, "faults")
+	if len(s) == 0 {
+		return nil, nil
 	}
-	latency, message := c.delays()
-	plan, err := c.plan(servers)
+	w := world(r.config.Workers, servers, r.config.Seed)
+	plan, err := s.Plan(w)
+	if err == nil && !r.IsElastic() && slices.ContainsFunc(plan, func(a nemesis.Act) bool { return a.What == nemesis.Joining }) {
+		err = errors.New("fault rejoin: a process comes back into a run with elastic=on only")
+	}
+	if err == nil && r.config.OnNet().Faults == FaultsOfProcesses {
+		err = onProcesses(r.config.Net, plan, w)
+	}
 	if err != nil {
-		return nil, err
+		return nil, &Error{fmt.Errorf("key \"faults\": %w", err)}
 	}
-	n := &sim.Net{Start: start, Faults: plan, Network: &sim.Fair{
-		Bandwidth: c.carried(), Latency: latency, Message: message,
-		Place: c.Place(servers), Inside: c.NetworkInside, Bridge: float64(c.Constants.Bridge), Stream: c.stream(), Rack: c.NetworkRack, Oversubscription: c.NetworkOversub,
-	}}
-	if c.Constants.Model == "fifo" {
-		n.Network = &sim.FIFO{Bandwidth: c.carried(), Latency: latency}
+	return plan, nil
+}
+
+// timedModel is what the virtual clock bills a model as: a profile or, on the samples
+// there are, another model; and its side over theirs.
+func (r *Resolved) timedModel(data sgd.Source) (m sgd.Model, times float64, err error) {
+	if s, ok := r.values["timing"].(nn.Spec); ok {
+		m, err = s.New(data.Shape(), data.Classes())
+		return m, 1, err
 	}
-	return n, nil
+	p, err := r.timingProfile()
+	if err != nil {
+		return nil, 0, err
+	}
+	return p.Model(), float64(p.Input.H) / float64(data.Shape().H), nil
+}
+
+// Shelf keeps data sets that were opened, for the runs that come after: reading
+// and decoding one may take longer than a short run. The zero value is empty, nil
+// keeps nothing. Runs may share one, at the same time too.
+type Shelf struct {
+	mu   sync.Mutex
+	sets map[shelved]func() (sgd.Dataset, error)
+}
+
+// shelved is what tells data sets apart.
+type shelved struct {
+	data        string
+	train, test int
+	augment     bool
+	seed        uint64 // of shuffling and augmentation
+	unreadable  float64
+	validation  float64
+}
+
+// get returns the data set of a configuration, from the shelf if it is there.
+func (s *Shelf) get(c Config, open func() (sgd.Dataset, error)) (sgd.Dataset, error) {
+	if s == nil {
+		return open()
+	}
+	k := shelved{c.Data, c.TrainLimit, c.TestLimit, c.Augment, c.Seed, c.Unreadable, c.Validation}
+	s.mu.Lock()
+	once := s.sets[k]
+	if once == nil {
+		if s.sets == nil {
+			s.sets = map[shelved]func() (sgd.Dataset, error){}
+		}
+		once = sync.OnceValues(open)
+		s.sets[k] = once
+	}
+	s.mu.Unlock()
+	return once()
 }

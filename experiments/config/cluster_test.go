@@ -135,7 +135,7 @@ func TestClusterThatIsKnown(t *testing.T) {
 	}
 	width := func(c Config) float64 {
 		t.Helper()
-		s, err := c.Spread()
+		s, err := mustResolve(t, c).Spread()
 		if err != nil {
 			t.Fatal(err)
 		}

@@ -69,41 +69,21 @@ func (c codecTime) String() string {
 	return c.table
 }
 
-// bandwidthText words bytes a second without loss.
-func bandwidthText(rate float64) string {
-	for _, u := range []struct {
-		word string
-		size float64
-	}{{"GB/s", 1e9}, {"MB/s", 1e6}, {"kB/s", 1e3}} {
-		text := strconv.FormatFloat(rate/u.size, 'g', -1, 64)
-		if back, err := parseBandwidth(text + u.word); rate >= u.size && err == nil && back == rate {
-			return text + u.word
-		}
-	}
-	return strconv.FormatFloat(rate, 'g', -1, 64) + "B/s"
-}
-
 // CodecPrices says how long codecs take on the devices of a configuration.
 type CodecPrices struct {
-	config Config
-	rate   func(timing.Coding) time.Duration // one rate for all; nil: see book
-	book   *coding.Book                      // nil: nothing takes any time, unless there is a rate
+	of   *Resolved
+	rate func(timing.Coding) time.Duration // one rate for all; nil: see book
+	book *coding.Book                      // nil: nothing takes any time, unless there is a rate
 }
 
 // CodecPrices makes what key device.codec says of the virtual cluster. On real
 // clocks nothing is billed.
-func (c Config) CodecPrices(at Places) (*CodecPrices, error) {
-	if err := c.Resolve(); err != nil {
-		return nil, &Error{err}
-	}
-	p := &CodecPrices{config: c}
-	if c.Net != "sim" {
-		return p, nil
-	}
-	t, err := parseCodecTime(c.DeviceCodec)
+func (r *Resolved) CodecPrices(at Places) (*CodecPrices, error) {
+	p := &CodecPrices{of: r}
+	t := value[codecTime](r, "device.codec")
 	switch {
-	case err != nil || t.table == CodecsFree:
-		return p, err
+	case !r.config.OnNet().Virtual || t.table == CodecsFree:
+		return p, nil
 	case t.rate > 0:
 		p.rate = timing.FlatRate(t.rate)
 		return p, nil
@@ -125,7 +105,7 @@ func (c Config) CodecPrices(at Places) (*CodecPrices, error) {
 			tables = append(tables, table)
 		}
 	}
-	speed, _ := c.codecSpeed(t)
+	speed, _ := codecSpeed(r.config, t)
 	p.book = coding.NewBook(speed, at.Codecs, tables...)
 	return p, nil
 }
@@ -169,14 +149,14 @@ func (p *CodecPrices) Err() error {
 // Record is the rates that were asked for; nil: none.
 func (p *CodecPrices) Record() *coding.Record {
 	if used := p.book.Used(); len(used) > 0 {
-		return &coding.Record{Key: p.config.DeviceCodec, Tables: used}
+		return &coding.Record{Key: p.of.config.DeviceCodec, Tables: used}
 	}
 	return nil
 }
 
 // String words what codecs were billed at, for readers of results; "" where the
 // clock is a real one, or nothing was to be billed.
-func (p *CodecPrices) String() string { return p.config.CodecsBilled(p.book.Used()) }
+func (p *CodecPrices) String() string { return p.of.codecsBilled(p.book.Used()) }
 
 // Misfit words which codecs were billed by the table that comes with gradlab, and are others
 // in this build, with what to type; "": none. It measures them, where a meter is there.
@@ -184,7 +164,7 @@ func (p *CodecPrices) Misfit() string { return p.book.Misfit() }
 
 // codecSpeed is how fast the device codes beside the core of a table, and where
 // that is from.
-func (c Config) codecSpeed(t codecTime) (coding.Speed, string) {
+func codecSpeed(c Config, t codecTime) (coding.Speed, string) {
 	if t.times > 0 {
 		return coding.Speed{Times: t.times}, "as stated"
 	}
@@ -198,27 +178,27 @@ func (c Config) codecSpeed(t codecTime) (coding.Speed, string) {
 
 // CodecsStated says whether device.codec names a table of a device's own rates, beside which
 // rates measured on a core here would be of another kind.
-func (c Config) CodecsStated() bool {
-	t, err := parseCodecTime(c.DeviceCodec)
-	if err != nil || t.rate > 0 || t.table == CodecsFree || t.table == codecsHere || t.table == codecsMeasured {
+func (r *Resolved) CodecsStated() bool {
+	t := value[codecTime](r, "device.codec")
+	if t.rate > 0 || t.table == CodecsFree || t.table == codecsHere || t.table == codecsMeasured {
 		return false
 	}
 	table, err := coding.Load(t.table)
 	return err == nil && table.FLOPS == 0
 }
 
-// CodecsBilled words how codecs are billed by the tables used; "" on a real clock.
-func (c Config) CodecsBilled(used []*hardware.CodecTable) string {
-	t, err := parseCodecTime(c.DeviceCodec)
+// codecsBilled words how codecs are billed by the tables used; "" on a real clock.
+func (r *Resolved) codecsBilled(used []*hardware.CodecTable) string {
+	t := value[codecTime](r, "device.codec")
 	switch {
-	case c.Net != "sim" || err != nil:
+	case !r.config.OnNet().Virtual:
 		return ""
 	case t.table == CodecsFree:
 		return "codecs were not billed (device.codec=free)"
 	case t.rate > 0:
 		return fmt.Sprintf("codecs were billed at %s of gradient, whatever the codec (device.codec)", t)
 	}
-	speed, why := c.codecSpeed(t)
+	speed, why := codecSpeed(r.config, t)
 	var parts []string
 	for _, u := range used {
 		switch times := speed.Over(u); {

@@ -14,7 +14,7 @@ func TestCodecTimeInTheHash(t *testing.T) {
 		t.Error("on a virtual clock it does not")
 	}
 	c := Default()
-	if err := c.Set("device.codec", "0"); err != nil || c.Resolve() != nil || c.DeviceCodec != "free" {
+	if err := c.Set("device.codec", "0"); err != nil || mustResolve(t, c).Config().DeviceCodec != "free" {
 		t.Errorf("0 is %q, %v", c.DeviceCodec, err)
 	}
 }

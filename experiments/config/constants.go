@@ -11,7 +11,6 @@ import (
 	"time"
 
 	"github.com/gradlab/gradlab/registry"
-	"github.com/gradlab/gradlab/sgd/train/timing"
 )
 
 // Constants are what software and hardware do to bytes and steps beside the bandwidths,
@@ -121,91 +120,6 @@ func findSetting(name string) (Key, bool) {
 		return Key{Name: lawSigma, tag: `effect:"environment" on:"virtual" min:"0" max:"3"`}, true
 	}
 	return Key{}, false
-}
-
-// getPart is Get for one of the constants, and for the sigma of the law: 0 of a constant
-// law, "" of one that has none.
-func (c Config) getPart(name string) string {
-	if name == lawSigma {
-		switch l, _ := timing.Laws.Parse(c.DeviceLaw); l := l.(type) {
-		case timing.Constant:
-			return "0"
-		case timing.Lognormal:
-			return strconv.FormatFloat(l.Sigma, 'g', -1, 64)
-		}
-		return ""
-	}
-	for _, k := range constantKeys() {
-		if k.Name == name {
-			return constantText(reflect.ValueOf(c.Constants).Field(k.field))
-		}
-	}
-	return ""
-}
-
-func constantText(v reflect.Value) string {
-	if b, ok := v.Interface().(Bandwidth); ok {
-		text, _ := b.MarshalText()
-		return string(text)
-	}
-	return formatValue(v)
-}
-
-// setPart is Set for one of the constants, or for the sigma of the law.
-func (c *Config) setPart(name, text string) error {
-	if name == lawSigma {
-		x, err := strconv.ParseFloat(text, 64)
-		switch {
-		case err != nil:
-			return fmt.Errorf("key %q: want a number, not %q", name, text)
-		case c.getPart(name) == "":
-			return fmt.Errorf("key %q: device.law=%s has no sigma; set device.law=lognormal(sigma=%s)", name, c.DeviceLaw, text)
-		case x == 0:
-			return c.Set("device.law", "constant")
-		}
-		return c.Set("device.law", fmt.Sprintf("lognormal(sigma=%s)", strconv.FormatFloat(x, 'g', -1, 64)))
-	}
-	option := strings.TrimPrefix(name, constantsKey+".")
-	to, err := Ideal.With(c.Constants, option, strings.TrimSpace(text))
-	if err != nil {
-		return fmt.Errorf("key %q: %w", name, err)
-	}
-	c.Constants = to
-	return nil
-}
-
-// isPart reports whether a name is that of a constant or of the sigma of the law.
-func isPart(name string) bool {
-	_, key := findKey(name)
-	_, any := findSetting(name)
-	return any && !key
-}
-
-// keyOf is the key whose value a setting changes; of a constant itself, as a recipe may say
-// each.
-func keyOf(setting string) string {
-	if setting == lawSigma {
-		return "device.law"
-	}
-	return setting
-}
-
-// number is a setting's value, of durations in seconds.
-func (c Config) number(k Key) float64 {
-	text := c.Get(k.Name)
-	switch k.tag.Get("unit") {
-	case "duration":
-		d, _ := time.ParseDuration(text)
-		return d.Seconds()
-	case "bandwidth":
-		x, err := strconv.ParseFloat(text, 64)
-		if err != nil {
-			x, _ = parseBandwidth(text)
-		}
-		return x
-	}
-	x, _ := strconv.ParseFloat(text, 64)
-	return x
 }
 
 // limits are what a setting may be at least and at most.

@@ -2,8 +2,10 @@ package config
 
 import (
 	"crypto/sha256"
+	"encoding/binary"
 	"encoding/hex"
 	"fmt"
+	"math"
 	"reflect"
 	"slices"
 	"strings"
@@ -104,7 +106,7 @@ func (c Config) hash(counts func(Key) bool) string {
 	v, def := reflect.ValueOf(c), Default()
 	for _, k := range allKeys() {
 		text, usual := formatValue(v.Field(k.field)), def.Get(k.Name)
-		if k.Name == "device.codec" && c.Net != "sim" { // on a real clock it says nothing
+		if k.Name == "device.codec" && !c.OnNet().Virtual { // on a real clock it says nothing
 			continue
 		}
 		if counts(k) && text != usual {
@@ -122,7 +124,9 @@ func (c Config) everyKey() string { return c.hash(func(Key) bool { return true }
 // o would: the traces and measures that o asks for, and its evaluations. A
 // target, of accuracy or loss, is looked up in the evaluations that there are.
 func (c Config) Tells(o Config) bool {
-	return c.observesAll(o) &&
+	more, _ := parseObserved(o.Observe)
+	all, _ := parseObserved(c.Observe)
+	return !slices.ContainsFunc(more, func(word string) bool { return !all.has(word) }) &&
 		(o.EvalEvery == 0 || c.EvalEvery > 0 && o.EvalEvery%c.EvalEvery == 0)
 }
 
@@ -131,12 +135,15 @@ func (c Config) Tells(o Config) bool {
 // Runs with equal ones that are Timeless end with the same parameters and have the
 // same evaluations.
 func (c Config) Trajectory() string {
-	servers := true
-	if m, err := train.Modes.Parse(c.Mode); err == nil {
-		servers = (&train.Job{Mode: m}).Served()
-	}
+	m, _ := train.Modes.Parse(c.Mode)
 	words, _ := parseObserved(c.Observe)
-	c.Observe = slices.DeleteFunc(words, func(word string) bool { return word == Trace }).String()
+	return trajectory(c, m, words)
+}
+
+// trajectory is Config.Trajectory with the values of keys mode and observe.
+func trajectory(c Config, m train.Mode, words observed) string {
+	servers := m == nil || (&train.Job{Mode: m}).Served()
+	c.Observe = slices.DeleteFunc(slices.Clone(words), func(word string) bool { return word == Trace }).String()
 	return c.hash(func(k Key) bool {
 		switch k.Name {
 		case "network.per_host": // topologies add in the order of nodes
@@ -153,10 +160,80 @@ func (c Config) Trajectory() string {
 // without training again: its mode and policy claim it (train.Timeless), and
 // nothing else in it looks at the virtual clock.
 func (c Config) Timeless() bool {
-	m, err := train.Modes.Parse(c.Mode)
-	p, err2 := staleness.Policies.Parse(c.Policy)
-	if err != nil || err2 != nil || c.Net != "sim" || c.Weightless || c.IsElastic() || c.Faults != "none" || c.Until != UntilEnd { // what ends it is known from what is learned
+	m, _ := train.Modes.Parse(c.Mode)
+	p, _ := staleness.Policies.Parse(c.Policy)
+	return timeless(c, m, p)
+}
+
+// timeless is Config.Timeless with the values of keys mode and policy, nil where they are wrong.
+func timeless(c Config, m train.Mode, p staleness.Spec) bool {
+	if m == nil || p == nil || !c.OnNet().Virtual || c.Weightless || c.Elastic != "none" || c.Faults != "none" || c.Until != UntilEnd { // what ends it is known from what is learned
 		return false
 	}
 	return (&train.Job{Mode: m, Policy: p, Workers: c.Workers, Servers: c.Servers}).Timeless()
+}
+
+// Alone is the configuration with one worker, which sends nothing: the same model, batch
+// and number of samples on the same device, evaluated after as many samples. ok is false
+// where there is nothing to measure against it: on a real clock, where devices fail or
+// differ, and where updates are not made of the workers' batches.
+func (c Config) Alone() (alone Config, ok bool) {
+	if !c.OnNet().Virtual || c.DeviceSlow != "none" || c.Faults != "none" {
+		return c, false
+	}
+	alone = Default()
+	for _, k := range allKeys() {
+		if k.Effect() != Trajectory || k.tag.Get("alone") == "kept" {
+			if err := alone.Set(k.Name, c.Get(k.Name)); err != nil {
+				return c, false
+			}
+		}
+	}
+	alone.known = c.known
+	alone.Mode, alone.Workers = "reduce", 1
+	alone.Observe = "none"
+	if alone.Steps *= c.Workers; alone.Steps > math.MaxInt32 || alone.EvalEvery > math.MaxInt32/c.Workers {
+		return c, false
+	}
+	alone.EvalEvery *= c.Workers
+	r, err := alone.Resolve()
+	if err != nil {
+		return c, false
+	}
+	return r.config, r.config.Within() == c.Within()
+}
+
+// IsAlone reports whether a configuration is one worker that sends nothing and has its
+// gradients as they are.
+func (c Config) IsAlone() bool {
+	if c.Workers != 1 || c.Codec != "raw" {
+		return false
+	}
+	m, err := train.Modes.Parse(c.Mode)
+	return err == nil && !(&train.Job{Mode: m}).Served()
+}
+
+// Goal is what keys target, target_of and metric say.
+func (c Config) Goal() record.Goal {
+	return record.Goal{Loss: c.Metric == "loss", OfBest: c.TargetOf == targetBest && c.Target > 0, Value: c.Target}
+}
+
+// Stack words the software that a simulated configuration's times are of; "" of others.
+func (c Config) Stack() string {
+	switch {
+	case !c.OnNet().Virtual:
+		return ""
+	case c.Transport == idealTransport && c.Cluster != "none":
+		return "with what software takes in the rates of cluster=" + c.Cluster
+	case c.Transport == idealTransport:
+		return "on an ideal software stack (transport=ideal)"
+	}
+	return "with transport=" + c.Transport + " as it is in the middle"
+}
+
+func (c Config) runID() uint64 {
+	h := c.everyKey()
+	var b [8]byte
+	copy(b[:], h)
+	return binary.LittleEndian.Uint64(b[:])
 }

@@ -1,10 +1,8 @@
 package config
 
 import (
-	"cmp"
 	"errors"
 	"fmt"
-	"slices"
 
 	"github.com/gradlab/gradlab/comm/nemesis"
 	"github.com/gradlab/gradlab/registry"
@@ -62,59 +60,6 @@ func (e Elastic) Validate() error {
 		errs = append(errs, fmt.Errorf(`option "on_resize": %w`, err))
 	}
 	return errors.Join(errs...)
-}
-
-// IsElastic reports whether the run goes on when workers leave it or join it.
-func (c Config) IsElastic() bool { return c.elasticity() != Elastic{} }
-
-// MaxRestarts returns how many times in all ranks are started again.
-func (c Config) MaxRestarts() int { return c.elasticity().MaxRestarts }
-
-// elasticity returns the options of key elastic; none of a run that is not elastic.
-func (c Config) elasticity() Elastic {
-	v, _ := Elasticities.Parse(c.Elastic) // an error of parsing is told elsewhere
-	e, _ := v.(Elastic)
-	return e
-}
-
-// checkElastic refuses nets that cannot change who takes part in a run.
-func (c Config) checkElastic() error {
-	switch {
-	case !c.IsElastic():
-		return nil
-	case c.Net == "mpi":
-		return errors.New("key \"elastic\": MPI ends all processes when one of them dies; use net=grpc")
-	case c.Emulate:
-		return errors.New("key \"elastic\": emulated NICs do not know who takes part; use net=sim, or emulate=false")
-	}
-	return nil
-}
-
-// elastic gives the job what the configuration says of workers that leave and join.
-func (c Config) elastic(j *train.Job) error {
-	if e := c.elasticity(); c.IsElastic() {
-		j.Elastic, j.MinWorkers = true, e.MinWorkers
-		j.OnResize, _ = train.ParseOnResize(e.OnResize)
-	}
-	s, err := nemesis.Parse(c.Faults)
-	if err != nil {
-		return fmt.Errorf("key \"faults\": %w", err)
-	}
-	moves, err := s.Moves(c.world(0))
-	if err != nil {
-		return fmt.Errorf("key \"faults\": %w", err)
-	}
-	slices.SortStableFunc(moves, func(a, b nemesis.Move) int {
-		return cmp.Or(cmp.Compare(a.Before, b.Before), cmp.Compare(a.Turn, b.Turn))
-	})
-	for _, m := range moves {
-		if m.Joins {
-			j.Joins = append(j.Joins, train.Joining{Worker: m.Worker, Step: m.Before, Turn: m.Turn})
-		} else {
-			j.Leaves = append(j.Leaves, train.Departure{Worker: m.Worker, Step: m.Before, Turn: m.Turn})
-		}
-	}
-	return nil
 }
 
 // Planned returns the schedule by which workers leave and join as a plan says: the value of

@@ -10,27 +10,31 @@ import (
 // Keys elastic and ema are parts with options, which the job has.
 func TestElasticAndAverage(t *testing.T) {
 	t.Parallel()
-	build := func(set string) (Config, *train.Job, error) {
+	build := func(set string) (*Resolved, *train.Job, error) {
 		c := Default()
 		for _, kv := range strings.Fields("data=digits model=logistic mode=reduce " + set) {
 			k, v, _ := strings.Cut(kv, "=")
 			if err := c.Set(k, v); err != nil {
-				return c, nil, err
+				return nil, nil, err
 			}
 		}
-		j, err := c.Build(Places{Shelf: idleShelf}, nil)
-		return c, j, err
+		r, err := c.Resolve()
+		if err != nil {
+			return nil, nil, err
+		}
+		j, err := r.Build(Places{Shelf: idleShelf}, nil)
+		return r, j, err
 	}
-	c, j, err := build("")
-	if err != nil || c.IsElastic() || c.MaxRestarts() != 0 || j.Elastic || j.MinWorkers != 0 || j.EMA != 0 || j.EMAEvery != 1 {
+	r, j, err := build("")
+	if err != nil || r.IsElastic() || r.MaxRestarts() != 0 || j.Elastic || j.MinWorkers != 0 || j.EMA != 0 || j.EMAEvery != 1 {
 		t.Errorf("by default: %+v, %v", j, err)
 	}
-	c, j, err = build("elastic=on ema=on")
-	if err != nil || !c.IsElastic() || c.MaxRestarts() != 0 || !j.Elastic || j.MinWorkers != 1 || j.OnResize != train.KeepGlobal || j.EMA != 0.999 || j.EMAEvery != 1 {
+	r, j, err = build("elastic=on ema=on")
+	if err != nil || !r.IsElastic() || r.MaxRestarts() != 0 || !j.Elastic || j.MinWorkers != 1 || j.OnResize != train.KeepGlobal || j.EMA != 0.999 || j.EMAEvery != 1 {
 		t.Errorf("with their defaults: %+v, %v", j, err)
 	}
-	c, j, err = build("elastic=on(min_workers=2,max_restarts=3,on_resize=scale_lr) ema=on(0.75,every=4)")
-	if err != nil || c.MaxRestarts() != 3 || j.MinWorkers != 2 || j.OnResize != train.ScaleLR || j.EMA != 0.75 || j.EMAEvery != 4 {
+	r, j, err = build("elastic=on(min_workers=2,max_restarts=3,on_resize=scale_lr) ema=on(0.75,every=4)")
+	if err != nil || r.MaxRestarts() != 3 || j.MinWorkers != 2 || j.OnResize != train.ScaleLR || j.EMA != 0.75 || j.EMAEvery != 4 {
 		t.Errorf("with options: %+v, %v", j, err)
 	}
 	for set, want := range map[string]string{
@@ -56,7 +60,7 @@ func TestElasticAndAverage(t *testing.T) {
 		}
 	}
 	// An option is set by its path, as that of any part.
-	c = Default()
+	c := Default()
 	c.Elastic, c.EMA = "on", "on"
 	for path, value := range map[string]string{"elastic.min_workers": "3", "ema.decay": "0.5"} {
 		if _, err := c.SetPath(path, value); err != nil {

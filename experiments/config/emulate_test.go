@@ -25,7 +25,7 @@ func TestEmulateRefuses(t *testing.T) {
 				t.Fatal(err)
 			}
 		}
-		if err := cfg.Resolve(); err == nil || !strings.Contains(err.Error(), "key "+c[0]) {
+		if _, err := cfg.Resolve(); err == nil || !strings.Contains(err.Error(), "key "+c[0]) {
 			t.Errorf("%v: error %v does not name key %s", c[1:], err, c[0])
 		}
 	}

@@ -30,15 +30,15 @@ func TestFaults(t *testing.T) {
 			t.Errorf("%s: %v", text, err)
 			continue
 		}
-		_, err := c.Build(Places{}, nil)
+		_, err := Run{Config: c}.Build(Places{}, nil)
 		if want == "" && err != nil || want != "" && (err == nil || !strings.Contains(err.Error(), want) || !strings.Contains(err.Error(), `key "faults"`)) {
 			t.Errorf("%s: %v", text, err)
 		}
-		if c.Resolve() == nil && (c.Hash() == plain.Hash() || c.Timeless()) {
+		if _, wrong := c.Resolve(); wrong == nil && (c.Hash() == plain.Hash() || c.Timeless()) {
 			t.Errorf("%s: it is no part of the configuration's name, or times decide nothing", text)
 		}
 		c.Net = "local"
-		if err := c.Resolve(); err == nil || !strings.Contains(err.Error(), `key "faults"`) {
+		if _, err := c.Resolve(); err == nil || !strings.Contains(err.Error(), `key "faults"`) {
 			t.Errorf("%s on net=local: %v", text, err)
 		}
 	}
@@ -62,7 +62,7 @@ func TestFaultsBeforeSteps(t *testing.T) {
 				return nil, err
 			}
 		}
-		return c.Build(Places{Shelf: idleShelf}, nil)
+		return Run{Config: c}.Build(Places{Shelf: idleShelf}, nil)
 	}
 	const moves = "join(w2,before=9,turn=1)+leave(w3,before=9)+leave(w2,before=4)+join(w3,before=9,turn=1)"
 	for _, set := range [][]string{{"faults=" + moves}, {"faults=kill(w1,at=1s)+" + moves}, {"faults=" + moves, "net=local"}, {"faults=" + moves + "+kill(w1,at=1s)", "net=grpc"}} {

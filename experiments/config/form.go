@@ -38,7 +38,7 @@ func (r *Recipe) readForms(file string, v *yaml.Node) (errs []error) {
 		case n.Kind != yaml.MappingNode:
 			errs = append(errs, fmt.Errorf("%s:%d: form %q: want keys and values", file, n.Line, k.Value))
 		default:
-			f, more := readRecipe(k.Value, file, n, true)
+			f, more := readRecipe(k.Value, file, n, true, r.texts)
 			r.forms[k.Value] = f
 			errs = append(errs, more...)
 		}

@@ -25,14 +25,14 @@ const (
 var excluded = map[string]string{"steps": "epochs", "epochs": "steps", "batch": globalBatch, globalBatch: "batch", "accumulate": microBatch, microBatch: "accumulate"}
 
 // set gives a key, or a word that stands among the keys, a value.
-func (r *Run) set(key, text string) error {
+func (r *Run) set(key, text string, t *texts) error {
 	into := &r.Global
 	switch key {
 	case globalBatch:
 	case microBatch:
 		into = &r.Micro
 	default:
-		return r.Config.Set(key, text)
+		return r.Config.set(key, text, t)
 	}
 	n, err := strconv.Atoi(strings.TrimSpace(text))
 	if err != nil || n < 1 {

@@ -18,17 +18,18 @@ import (
 // Idle says which settings of a resolved configuration have no effect on its job,
 // and why: a line for each reason, none if all have one. Keys at their defaults
 // are not settings.
-func (c Config) Idle(j *train.Job) []string {
+func (r *Resolved) Idle(j *train.Job) []string {
+	c := r.config
 	var out []string
-	for _, r := range c.idle(j) {
+	for _, u := range r.idle(j) {
 		var said []string
-		for _, k := range r.keys {
+		for _, k := range u.keys {
 			if k == "transport" && c.Transport == hardware.Unknown { // which nobody need have said
 				continue
 			}
 			text := k + "=" + c.Show(k)
-			if r.option != "" {
-				text = "option " + r.option + " of " + text
+			if u.option != "" {
+				text = "option " + u.option + " of " + text
 			}
 			said = append(said, text)
 		}
@@ -39,12 +40,12 @@ func (c Config) Idle(j *train.Job) []string {
 		if len(said) > 1 {
 			verb = "have"
 		}
-		out = append(out, fmt.Sprintf("%s %s no effect %s", listed(said), verb, r.where))
+		out = append(out, fmt.Sprintf("%s %s no effect %s", listed(said), verb, u.where))
 	}
 	out = append(out, twice(j)...)
-	out = append(out, c.forNone("optimizer", j.Optimizer, j)...)
+	out = append(out, forNone(c, "optimizer", j.Optimizer, j)...)
 	if j.Heeds("outer") {
-		out = append(out, c.forNone("outer", j.Outer, j)...)
+		out = append(out, forNone(c, "outer", j.Outer, j)...)
 	}
 	if n, have := j.Samples(), j.Data.Train.Len(); !c.Weightless && n > have {
 		out = append(out, fmt.Sprintf("an update takes %d samples, and the training set has %d: it sees some of them more than once", n, have))
@@ -70,7 +71,7 @@ func twice(j *train.Job) []string {
 }
 
 // forNone says which parts of an update rule are for no tensor of the model.
-func (c Config) forNone(key string, rule sgd.Optimizer, j *train.Job) (out []string) {
+func forNone(c Config, key string, rule sgd.Optimizer, j *train.Job) (out []string) {
 	for _, p := range sgd.Optimizers.Parts(rule) {
 		if o, ok := p.(sgd.Selective); ok && !slices.ContainsFunc(j.Model.Layout().Spans, o.Takes) {
 			out = append(out, fmt.Sprintf("no tensor of model=%s is for the part %s of %s", c.Model, sgd.Optimizers.Spec(p), key))
@@ -86,7 +87,8 @@ type unheeded struct {
 	option string // the one of the key's options that has no effect; empty: none has
 }
 
-func (c Config) idle(j *train.Job) []unheeded {
+func (r *Resolved) idle(j *train.Job) []unheeded {
+	c := r.config
 	def := Default()
 	by := map[string][]string{}
 	var order []string
@@ -94,7 +96,7 @@ func (c Config) idle(j *train.Job) []unheeded {
 		if c.Get(k.Name) == def.Get(k.Name) || (c.Cluster != "none" || c.Transport != idealTransport || c.Node != "none") && (strings.HasPrefix(k.Name, "device.") || strings.HasPrefix(k.Name, "network.") || k.Name == constantsKey) {
 			continue
 		}
-		where := c.withoutEffect(k, j)
+		where := withoutEffect(c, k, j)
 		if where == "" {
 			continue
 		}
@@ -107,16 +109,16 @@ func (c Config) idle(j *train.Job) []unheeded {
 	for _, where := range order {
 		out = append(out, unheeded{by[where], where, ""})
 	}
-	if c.MaxRestarts() > 0 && c.Net != "grpc" {
+	if r.MaxRestarts() > 0 && c.OnNet().Ranks != RanksLaunched {
 		out = append(out, unheeded{[]string{"elastic"}, "on net=" + c.Net, "max_restarts"})
 	}
 	return out
 }
 
 // withoutEffect says where a key that is set is not heeded, such as in a mode; empty: it is.
-func (c Config) withoutEffect(k Key, j *train.Job) string {
+func withoutEffect(c Config, k Key, j *train.Job) string {
 	switch on := k.tag.Get("on"); {
-	case on == "grpc" && c.Net != "grpc", on == "virtual" && c.Net != "sim" && !c.Emulate:
+	case on == "launched" && c.OnNet().Ranks != RanksLaunched, on == "virtual" && !c.OnNet().Virtual && !c.Emulate:
 		return "on net=" + c.Net
 	case k.Name == "node" && c.NetworkPerHost == 1 && c.Constants.Stream == 0:
 		return "with network.per_host=1"
@@ -135,62 +137,20 @@ func (c Config) withoutEffect(k Key, j *train.Job) string {
 
 // effective is the configuration with every setting, and every option, that has no effect
 // at its default.
-func (c Config) effective(j *train.Job) Config {
-	def := reflect.ValueOf(Default())
+func (r *Resolved) effective(j *train.Job) Config {
+	c, def := r.config, reflect.ValueOf(Default())
 	v := reflect.ValueOf(&c).Elem()
-	for _, r := range c.idle(j) {
-		if r.option != "" { // max_restarts
-			e := c.elasticity()
+	for _, u := range r.idle(j) {
+		if u.option != "" { // max_restarts
+			e := r.elasticity()
 			e.MaxRestarts = 0
 			c.Elastic = Elasticities.Spec(e)
 			continue
 		}
-		for _, name := range r.keys {
+		for _, name := range u.keys {
 			k, _ := findKey(name)
 			v.Field(k.field).Set(def.Field(k.field))
 		}
 	}
 	return c
-}
-
-// checkSame refuses runs that would be the same under two names.
-type checkSame struct {
-	first map[Config]Run
-}
-
-func (s *checkSame) add(r Run, j *train.Job) error {
-	if s.first == nil {
-		s.first = map[Config]Run{}
-	}
-	e := r.Config.effective(j)
-	was, ok := s.first[e]
-	if !ok {
-		s.first[e] = r
-		return nil
-	}
-	var keys, where []string
-	for _, u := range slices.Concat(r.Config.idle(j), was.Config.idle(j)) {
-		for _, k := range u.keys {
-			if r.Config.Get(k) != was.Config.Get(k) && !slices.Contains(keys, k) {
-				keys, where = append(keys, k), append(where, u.where)
-			}
-		}
-	}
-	if len(keys) == 0 {
-		return nil // the same configuration twice: repeats, which are numbered
-	}
-	slices.Sort(where)
-	has := "has"
-	if len(keys) > 1 {
-		has = "have"
-	}
-	return fmt.Errorf("runs %q and %q would be the same: they differ in %s only, which %s no effect %s", was.Name, r.Name, listed(keys), has, listed(slices.Compact(where)))
-}
-
-// listed joins words as prose does.
-func listed(words []string) string {
-	if len(words) < 2 {
-		return strings.Join(words, "")
-	}
-	return strings.Join(words[:len(words)-1], ", ") + " and " + words[len(words)-1]
 }

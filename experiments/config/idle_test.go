@@ -17,10 +17,11 @@ import (
 // the virtual clock, when its updates ended.
 func outcome(t *testing.T, c Config) (string, error) {
 	t.Helper()
-	if err := c.Resolve(); err != nil {
+	r, err := c.Resolve()
+	if err != nil {
 		return "", err
 	}
-	job, err := c.Build(Places{Shelf: idleShelf}, nil)
+	job, err := r.Build(Places{Shelf: idleShelf}, nil)
 	if err != nil {
 		return "", err
 	}
@@ -30,7 +31,7 @@ func outcome(t *testing.T, c Config) (string, error) {
 	if err != nil {
 		return "", err
 	}
-	net, err := c.NewNet(job.World()-job.Workers, 0)
+	net, err := r.NewNet(job.World()-job.Workers, 0)
 	if err != nil {
 		return "", err
 	}
@@ -89,7 +90,7 @@ func TestModesHeedWhatTheyClaim(t *testing.T) {
 					continue // not in this mode
 				}
 				tried = true
-				job, err := c.Build(Places{Shelf: idleShelf}, nil)
+				job, err := Run{Config: c}.Build(Places{Shelf: idleShelf}, nil)
 				if err != nil {
 					t.Fatal(err)
 				}
@@ -165,14 +166,12 @@ func TestIdle(t *testing.T) {
 				t.Fatal(err)
 			}
 		}
-		if err := conf.Resolve(); err != nil {
-			t.Fatal(err)
-		}
-		job, err := conf.Build(Places{Shelf: idleShelf}, nil)
+		r := mustResolve(t, conf)
+		job, err := r.Build(Places{Shelf: idleShelf}, nil)
 		if err != nil {
 			t.Fatalf("%s: %v", c.set, err)
 		}
-		got := strings.Join(conf.Idle(job), "; ")
+		got := strings.Join(r.Idle(job), "; ")
 		if c.want == "" && got != "" || !strings.Contains(got, c.want) {
 			t.Errorf("%s: noted %q, want %q", c.set, got, c.want)
 		}

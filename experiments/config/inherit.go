@@ -28,7 +28,7 @@ import (
 
 // loadBase reads the recipe that n names, in a file whose own bases' chain is
 // given, itself last. Every error says file and line of the key base.
-func loadBase(file string, n *yaml.Node, chain []string) (*Recipe, error) {
+func loadBase(file string, n *yaml.Node, chain []string, t *texts) (*Recipe, error) {
 	where := fmt.Sprintf("%s:%d: key \"base\"", file, n.Line)
 	if n.Kind != yaml.ScalarNode || n.Value == "" {
 		return nil, fmt.Errorf("%s: want the name of one recipe, or the path of its file", where)
@@ -55,7 +55,7 @@ func loadBase(file string, n *yaml.Node, chain []string) (*Recipe, error) {
 		}
 		return nil, fmt.Errorf("%s: recipes that are based on each other: %s", where, strings.Join(round, " → "))
 	}
-	r, err := loadRecipe(name, chain)
+	r, err := loadRecipe(name, chain, t)
 	if err != nil {
 		err = fmt.Errorf("%s: %w", where, err)
 	}
@@ -165,29 +165,4 @@ func ResolvedRecipe(about string, runs []Run) ([]byte, error) {
 		root.Content = append(root.Content, &yaml.Node{Kind: yaml.ScalarNode, Value: "runs"}, list)
 	}
 	return yaml.Marshal(root)
-}
-
-// others are the keys that set others, in the order in which they do.
-var others = []string{"cluster", "transport", "node"}
-
-// said is what a recipe has to say for the configuration, as people write it: the
-// keys that differ from what stands when the cluster is set.
-func (c Config) said() (map[string]string, error) {
-	below := Default()
-	for _, k := range others {
-		if err := below.Set(k, c.Get(k)); err != nil {
-			return nil, err
-		}
-	}
-	said := map[string]string{}
-	for _, k := range Settings() {
-		sheet := slices.Contains(others, k.Name) && c.Said(k.Name)
-		if sheet || c.Get(k.Name) != below.Get(k.Name) {
-			said[k.Name] = c.Show(k.Name)
-		}
-	}
-	if c.Steps > 0 { // which takes the place of epochs
-		delete(said, "epochs")
-	}
-	return said, nil
 }

@@ -104,7 +104,7 @@ func TestBase(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if !slices.Equal(got, want) {
+	if !slices.EqualFunc(got, want, sameAs) {
 		t.Errorf("%+v\nwant\n%+v", got, want)
 	}
 }
@@ -128,7 +128,7 @@ func TestBaseUnderACluster(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		if !slices.Equal(got, typed) {
+		if !slices.EqualFunc(got, typed, sameAs) {
 			t.Errorf("%s:\n%+v\nwant\n%+v", file, got[0], typed[0])
 		}
 	}

@@ -71,7 +71,11 @@ func runProfile(folder string) (*profile.Profile, error) {
 		return nil, fmt.Errorf("%s: samples of %v in %d classes; want a shape and classes of at least 1", file, s, like.Labels)
 	}
 	c.Timing, c.Init = "model", "none" // neither changes its layers
-	m, err := c.ModelFor(like)
+	r, err := c.Resolve()
+	if err != nil {
+		return nil, fmt.Errorf("%s: %w", file, err)
+	}
+	m, err := r.ModelFor(like)
 	if err != nil {
 		return nil, fmt.Errorf("%s: %w", folder, err)
 	}

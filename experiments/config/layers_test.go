@@ -39,7 +39,7 @@ func TestLayersOfYours(t *testing.T) {
 	}
 	c := Default()
 	c.Model, c.Data = "resnet20", "digits"
-	m, err := c.ModelFor(alike{Size: sgd.Shape{C: 1, H: 8, W: 8}, Labels: 10})
+	m, err := mustResolve(t, c).ModelFor(alike{Size: sgd.Shape{C: 1, H: 8, W: 8}, Labels: 10})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -57,7 +57,7 @@ func TestLayersOfYours(t *testing.T) {
 	for _, timing := range []string{file, filepath.Join(dir, "run")} {
 		c := Default()
 		c.Net, c.Timing, c.Weightless, c.Epochs, c.Steps, c.DeviceCodec = "sim", timing, true, 0, 3, "free"
-		if j, err := c.Build(Places{}, nil); err != nil || j.Model.Layout().Size() == 0 {
+		if j, err := (Run{Config: c}).Build(Places{}, nil); err != nil || j.Model.Layout().Size() == 0 {
 			t.Errorf("%s: %v", timing, err)
 		}
 	}

@@ -12,45 +12,6 @@ import (
 	"github.com/gradlab/gradlab/sgd/train"
 )
 
-// Processes says whether each rank of a run is a process.
-func (c Config) Processes() bool { return c.Net == "grpc" || c.Net == "mpi" }
-
-// leastMemory is what a process of a run takes at least, in bytes: parameters and a
-// gradient, or the models of workers that keep apart, and one batch as it is drawn.
-// What passes keep comes on top. It is a float, which nothing makes overflow.
-func (c Config) leastMemory(j *train.Job) float64 {
-	params := 0.0
-	for _, s := range j.Model.Layout().Spans {
-		params += float64(float64(s.Rows) * float64(s.Cols))
-	}
-	vectors := 2.0
-	if !c.Processes() { // there each has its own
-		vectors = math.Max(vectors, 1+float64(j.Mode.Traits(j).Models))
-	}
-	batch := 0.0
-	if j.Data.Train != nil {
-		batch = float64(j.Batch) * float64(j.Data.Train.Shape().Len())
-	}
-	return 4 * (float64(vectors*params) + batch)
-}
-
-// fits refuses a run that needs more memory than the machine, or what this process is
-// granted of it, has. Otherwise it would end in the middle of a stack trace.
-func (c Config) fits(j *train.Job, at Places) error {
-	has := at.Memory
-	if has == 0 {
-		has = memoryIn(os.DirFS("/"))
-	}
-	if c.Weightless || has == 0 {
-		return nil
-	}
-	if need := c.leastMemory(j); need > float64(has) {
-		return fmt.Errorf("the run needs at least %s of memory for model=%s and batch=%d, and there are %s; take a smaller model or batch, or fewer workers that keep a model each",
-			gigabytes(need), c.Model, c.Batch, gigabytes(float64(has)))
-	}
-	return nil
-}
-
 func gigabytes(n float64) string { return fmt.Sprintf("%.3g GB", n/1e9) }
 
 // memoryIn is the memory of the machine whose root is given, in bytes, or what the
@@ -106,4 +67,40 @@ func memoryIn(root fs.FS) (bytes int64) {
 		}
 	}
 	return bytes
+}
+
+// leastMemory is what a process of a run takes at least, in bytes: parameters and a
+// gradient, or the models of workers that keep apart, and one batch as it is drawn.
+// What passes keep comes on top. It is a float, which nothing makes overflow.
+func leastMemory(c Config, j *train.Job) float64 {
+	params := 0.0
+	for _, s := range j.Model.Layout().Spans {
+		params += float64(float64(s.Rows) * float64(s.Cols))
+	}
+	vectors := 2.0
+	if c.OnNet().Ranks == RanksHere { // there each has its own
+		vectors = math.Max(vectors, 1+float64(j.Mode.Traits(j).Models))
+	}
+	batch := 0.0
+	if j.Data.Train != nil {
+		batch = float64(j.Batch) * float64(j.Data.Train.Shape().Len())
+	}
+	return 4 * (float64(vectors*params) + batch)
+}
+
+// fits refuses a run that needs more memory than the machine, or what this process is
+// granted of it, has. Otherwise it would end in the middle of a stack trace.
+func fits(c Config, j *train.Job, at Places) error {
+	has := at.Memory
+	if has == 0 {
+		has = memoryIn(os.DirFS("/"))
+	}
+	if c.Weightless || has == 0 {
+		return nil
+	}
+	if need := leastMemory(c, j); need > float64(has) {
+		return fmt.Errorf("the run needs at least %s of memory for model=%s and batch=%d, and there are %s; take a smaller model or batch, or fewer workers that keep a model each",
+			gigabytes(need), c.Model, c.Batch, gigabytes(float64(has)))
+	}
+	return nil
 }

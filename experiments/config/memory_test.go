@@ -26,7 +26,7 @@ func TestF26TooLargeForTheMachine(t *testing.T) {
 		{[]string{"batch=32"}, 64 << 20, ""},
 	} {
 		run := mustRuns(t, "data: digits\nsteps: 2\neval_every: 0\n", c.over...)[0]
-		_, err := run.Config.Build(Places{Memory: c.has}, nil)
+		_, err := run.Build(Places{Memory: c.has}, nil)
 		var bad *Error
 		if c.want == "" && err != nil || c.want != "" && (!errors.As(err, &bad) || !strings.Contains(err.Error(), c.want)) {
 			t.Errorf("%v with %d MiB: %v, want %q", c.over, c.has>>20, err, c.want)
@@ -42,7 +42,7 @@ func TestF26MemoryOfThisMachine(t *testing.T) {
 		t.Skip("this system does not say how much memory it has")
 	}
 	run := mustRuns(t, "data: digits\nsteps: 2\neval_every: 0\n", "model=mlp(hidden=[9000000000000000])")[0]
-	_, err := run.Config.Build(Places{}, nil)
+	_, err := run.Build(Places{}, nil)
 	if err == nil || !strings.Contains(err.Error(), "there are "+gigabytes(float64(has))) {
 		t.Errorf("%v, want the %s of this machine", err, gigabytes(float64(has)))
 	}

@@ -120,7 +120,7 @@ func TestSpreadOfNodes(t *testing.T) {
 				t.Fatal(err)
 			}
 		}
-		s, err := f.Spread()
+		s, err := mustResolve(t, f).Spread()
 		if err != nil {
 			t.Fatal(err)
 		}

@@ -82,37 +82,5 @@ func (o observed) String() string {
 	return "[" + strings.Join(o, ",") + "]"
 }
 
-func canonicalObserved(text string) (string, error) {
-	o, err := parseObserved(text)
-	if err != nil {
-		return text, err
-	}
-	return o.String(), nil
-}
-
-// IsObserved reports whether key observe lists a word.
-func (c Config) IsObserved(word string) bool {
-	o, _ := parseObserved(c.Observe)
-	return slices.Contains(o, word)
-}
-
-// observesAll reports whether key observe lists everything that it lists in o.
-func (c Config) observesAll(o Config) bool {
-	words, _ := parseObserved(o.Observe)
-	return !slices.ContainsFunc(words, func(word string) bool { return !c.IsObserved(word) })
-}
-
-// oneList makes one value of several values of key observe. Runs that differ in it alone
-// are the same run, so it is no axis: observe: [gap, trace] in a recipe, and
-// observe=gap,trace on a command line, are one run that records both.
-func (a assignment) oneList() assignment {
-	if a.key != "observe" || len(a.values) < 2 {
-		return a
-	}
-	var words []string
-	for _, v := range a.values {
-		words = append(words, strings.Trim(strings.TrimSpace(v), "[]"))
-	}
-	a.values = []string{"[" + strings.Join(words, ",") + "]"}
-	return a
-}
+// has reports whether a word is listed.
+func (o observed) has(word string) bool { return slices.Contains(o, word) }

@@ -18,12 +18,13 @@ func TestObserve(t *testing.T) {
 			t.Errorf("%q: %v", text, err)
 			continue
 		}
-		if err := c.Resolve(); err != nil || c.Observe != want {
-			t.Errorf("%q: %q, %v, want %q", text, c.Observe, err, want)
+		r := mustResolve(t, c)
+		if got := r.Config().Observe; got != want {
+			t.Errorf("%q: %q, want %q", text, got, want)
 		}
 		for _, o := range Observations() {
-			if c.IsObserved(o.Name) != strings.Contains(want, o.Name) {
-				t.Errorf("%q: %s is observed: %v", text, o.Name, c.IsObserved(o.Name))
+			if r.IsObserved(o.Name) != strings.Contains(want, o.Name) {
+				t.Errorf("%q: %s is observed: %v", text, o.Name, r.IsObserved(o.Name))
 			}
 		}
 	}

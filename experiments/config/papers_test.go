@@ -208,7 +208,7 @@ func TestPapersBuild(t *testing.T) {
 				runs = runs[:1]
 			}
 			for _, run := range runs {
-				j, err := run.Config.Build(Places{}, nil)
+				j, err := run.Build(Places{}, nil)
 				if err != nil {
 					t.Errorf("%s %s %v: %v", c.of.Name, run.Name, c.over, err)
 					continue
@@ -222,7 +222,7 @@ func TestPapersBuild(t *testing.T) {
 				if !train.Modes.MustParse(run.Config.Mode).Traits(j).Steady {
 					t.Errorf("%s: its updates are not alike, so that a few do not tell how long all take", c.of.Name)
 				}
-				for _, idle := range run.Config.Idle(j) {
+				for _, idle := range mustResolve(t, run.Config).Idle(j) {
 					if !strings.Contains(idle, "augment") {
 						t.Errorf("%s %s: %s", c.of.Name, run.Name, idle)
 					}

@@ -1,6 +1,7 @@
 package config
 
 import (
+	"cmp"
 	"embed"
 	"errors"
 	"fmt"
@@ -15,6 +16,8 @@ import (
 	"github.com/gradlab/gradlab/experiments/hardware"
 	"github.com/gradlab/gradlab/internal/regular"
 	"github.com/gradlab/gradlab/registry"
+	"github.com/gradlab/gradlab/sgd/data"
+	"github.com/gradlab/gradlab/sgd/train"
 )
 
 //go:embed recipes/*.yaml
@@ -46,6 +49,7 @@ type Recipe struct {
 	quick  []assignment
 	forms  map[string]*Recipe // what each lays over this one
 	noRuns bool               // the base's variants are left out
+	texts  *texts             // of the recipe and of what is laid over it
 }
 
 // assignment is a key with one value, or several along an axis.
@@ -64,6 +68,25 @@ type Run struct {
 	// how many of them a worker computes at once; 0: its whole batch.
 	Global, Micro int
 	Paper         *Paper // of the recipe; nil: it has none
+	resolved      *Resolved
+}
+
+// Resolve is [Config.Resolve] of the run's configuration, which is read once if it is still the
+// one that the recipe gave.
+func (r Run) Resolve() (*Resolved, error) {
+	if r.resolved != nil && r.resolved.config == r.Config {
+		return r.resolved, nil
+	}
+	return r.Config.Resolve()
+}
+
+// Build makes the run's job; see [Resolved.Build].
+func (r Run) Build(at Places, progress func(data.Progress)) (*train.Job, error) {
+	of, err := r.Resolve()
+	if err != nil {
+		return nil, err
+	}
+	return of.Build(at, progress)
 }
 
 // RecipeNames lists the embedded recipes.
@@ -79,15 +102,15 @@ func RecipeNames() []string {
 
 // LoadRecipe reads an embedded recipe by name, or a file by path (anything with
 // a slash, or ending in .yaml or .yml).
-func LoadRecipe(name string) (*Recipe, error) { return loadRecipe(name, nil) }
+func LoadRecipe(name string) (*Recipe, error) { return loadRecipe(name, nil, &texts{}) }
 
-func loadRecipe(name string, chain []string) (*Recipe, error) {
+func loadRecipe(name string, chain []string, t *texts) (*Recipe, error) {
 	file, b, err := recipeText(name)
 	if err != nil {
 		return nil, err
 	}
 	base := filepath.Base(file)
-	return parseRecipe(strings.TrimSuffix(base, filepath.Ext(base)), file, b, append(slices.Clone(chain), identity(name)))
+	return parseRecipe(strings.TrimSuffix(base, filepath.Ext(base)), file, b, append(slices.Clone(chain), identity(name)), t)
 }
 
 // recipeText is what a recipe's file holds, and its name in messages.
@@ -112,28 +135,28 @@ func recipeText(name string) (file string, b []byte, err error) {
 // allowed; all errors are told at once. The recipe that it is based on is read
 // too.
 func ParseRecipe(name, file string, b []byte) (*Recipe, error) {
-	return parseRecipe(name, file, b, []string{identity(file)})
+	return parseRecipe(name, file, b, []string{identity(file)}, &texts{})
 }
 
 // parseRecipe is ParseRecipe for a recipe that others, whose identities are the
 // chain, are based on; the last of them is its own.
-func parseRecipe(name, file string, b []byte, chain []string) (*Recipe, error) {
+func parseRecipe(name, file string, b []byte, chain []string, t *texts) (*Recipe, error) {
 	var doc yaml.Node
 	if err := yaml.Unmarshal(b, &doc); err != nil {
 		return nil, fmt.Errorf("%s: %w", file, err)
 	}
 	if len(doc.Content) == 0 {
-		return &Recipe{Name: name}, nil
+		return &Recipe{Name: name, texts: t}, nil
 	}
 	root := doc.Content[0]
 	if root.Kind != yaml.MappingNode {
 		return nil, fmt.Errorf("%s:%d: want keys and values at the top", file, root.Line)
 	}
-	r, errs := readRecipe(name, file, root, false)
+	r, errs := readRecipe(name, file, root, false, t)
 	var base *Recipe
 	if n := valueOf(root, "base"); n != nil {
 		var err error
-		if base, err = loadBase(file, n, chain); err != nil {
+		if base, err = loadBase(file, n, chain, t); err != nil {
 			errs = append(errs, err)
 		}
 	}
@@ -158,8 +181,8 @@ var ownWords = []string{"about", "base", "quick", "runs", "paper", "forms"}
 
 // readRecipe reads what a mapping says, without its base. A form has neither base
 // nor forms.
-func readRecipe(name, file string, root *yaml.Node, form bool) (*Recipe, []error) {
-	r := &Recipe{Name: name}
+func readRecipe(name, file string, root *yaml.Node, form bool, t *texts) (*Recipe, []error) {
+	r := &Recipe{Name: name, texts: t}
 	var errs []error
 	top := &yaml.Node{Kind: yaml.MappingNode, Line: root.Line}
 	seen := map[string]bool{}
@@ -180,7 +203,7 @@ func readRecipe(name, file string, root *yaml.Node, form bool) (*Recipe, []error
 			r.About = v.Value
 		case "base":
 		case "quick":
-			r.quick, more = assignments(file, v)
+			r.quick, more = assignments(file, v, t)
 		case "runs":
 			more = r.readVariants(file, v)
 		case "paper":
@@ -192,7 +215,7 @@ func readRecipe(name, file string, root *yaml.Node, form bool) (*Recipe, []error
 		}
 		errs = append(errs, more...)
 	}
-	as, err := assignments(file, top)
+	as, err := assignments(file, top, t)
 	r.keys = as
 	return r, append(errs, err...)
 }
@@ -212,7 +235,7 @@ func (r *Recipe) readVariants(file string, v *yaml.Node) (errs []error) {
 				continue
 			}
 			if item.Content[j].Value == "quick" {
-				as, err := assignments(file, item.Content[j+1])
+				as, err := assignments(file, item.Content[j+1], r.texts)
 				small = as
 				errs = append(errs, err...)
 				continue
@@ -224,7 +247,7 @@ func (r *Recipe) readVariants(file string, v *yaml.Node) (errs []error) {
 		} else if slices.Contains(r.names, label) { // they would pass for repeats of each other
 			errs = append(errs, fmt.Errorf("%s:%d: there are two variants named %q", file, item.Line, label))
 		}
-		as, err := assignments(file, rest)
+		as, err := assignments(file, rest, r.texts)
 		errs = append(errs, err...)
 		r.runs, r.names, r.small = append(r.runs, as), append(r.names, label), append(r.small, small)
 	}
@@ -233,7 +256,7 @@ func (r *Recipe) readVariants(file string, v *yaml.Node) (errs []error) {
 
 // assignments reads a mapping of keys. Nested mappings spell dotted keys:
 // device: {flops: 1e11} is device.flops.
-func assignments(file string, n *yaml.Node) ([]assignment, []error) {
+func assignments(file string, n *yaml.Node, t *texts) ([]assignment, []error) {
 	if n.Kind != yaml.MappingNode {
 		return nil, []error{fmt.Errorf("%s:%d: want keys and values", file, n.Line)}
 	}
@@ -272,7 +295,7 @@ func assignments(file string, n *yaml.Node) ([]assignment, []error) {
 			values = []string{fmt.Sprint(x)}
 		}
 		a := assignment{key, values, where}.oneList()
-		if err := a.check(); err != nil {
+		if err := a.check(t); err != nil {
 			errs = append(errs, err)
 			return
 		}
@@ -294,11 +317,11 @@ func walkKeys(n *yaml.Node, prefix string, f func(key string, line int, value *y
 	}
 }
 
-func (a assignment) check() error {
+func (a assignment) check(t *texts) error {
 	var errs []error
 	for _, v := range a.values {
 		r := Run{Config: Default()}
-		if err := r.set(a.key, v); err != nil {
+		if err := r.set(a.key, v, t); err != nil {
 			errs = append(errs, fmt.Errorf("%s: %w", a.where, err))
 		}
 	}
@@ -337,6 +360,7 @@ func (r *Recipe) Runs(overrides []string, quick bool) ([]Run, error) {
 
 // Along is Runs for overrides whose values are multiplied out.
 func (r *Recipe) Along(axes []Axis, quick bool) ([]Run, error) {
+	t := cmp.Or(r.texts, &texts{})
 	layer := slices.Clone(r.keys)
 	if quick {
 		layer = layOver(layer, speed(r.quick))
@@ -351,7 +375,7 @@ func (r *Recipe) Along(axes []Axis, quick bool) ([]Run, error) {
 			continue
 		}
 		a := assignment{key, x.Values, "command line"}.oneList()
-		if err := a.check(); err != nil {
+		if err := a.check(t); err != nil {
 			errs = append(errs, err)
 			continue
 		}
@@ -407,7 +431,7 @@ func (r *Recipe) Along(axes []Axis, quick bool) ([]Run, error) {
 			keys = append(slices.Clip(keys), assignment{hardware.Cluster, []string{"none"}, "default"})
 		}
 		slices.SortStableFunc(keys, func(a, b assignment) int { return first(b) - first(a) })
-		expand(keys, Run{Name: name, Config: Default(), Paper: r.Paper}, &out, &errs, &bad)
+		expand(keys, Run{Name: name, Config: Default(), Paper: r.Paper}, t, &out, &errs, &bad)
 	}
 	return out, errors.Join(append(errs, bad.err())...)
 }
@@ -535,10 +559,14 @@ func overlay(base, top []assignment) []assignment {
 }
 
 // expand multiplies the axes out.
-func expand(keys []assignment, run Run, out *[]Run, errs *[]error, bad *refused) {
+func expand(keys []assignment, run Run, t *texts, out *[]Run, errs *[]error, bad *refused) {
 	if len(keys) == 0 {
 		bad.add(run.Name, run.divide())
-		bad.add(run.Name, run.Config.Resolve())
+		if of, err := run.Config.resolve(t); err != nil {
+			bad.add(run.Name, err)
+		} else {
+			run.Config, run.resolved = of.config, of
+		}
 		*out = append(*out, run)
 		return
 	}
@@ -550,7 +578,7 @@ func expand(keys []assignment, run Run, out *[]Run, errs *[]error, bad *refused)
 				*errs = append(*errs, err)
 			}
 		}
-		if err := next.set(a.key, v); err != nil {
+		if err := next.set(a.key, v, t); err != nil {
 			*errs = append(*errs, fmt.Errorf("%s: %w", a.where, err))
 			continue
 		}
@@ -563,37 +591,6 @@ func expand(keys []assignment, run Run, out *[]Run, errs *[]error, bad *refused)
 			}
 			next.Name += a.key + "=" + next.show(a.key)
 		}
-		expand(keys[1:], next, out, errs, bad)
+		expand(keys[1:], next, t, out, errs, bad)
 	}
-}
-
-// NameChanges adds to the names of runs the keys of a command line that changed the recipe,
-// whose own runs are own: "codec=raw,workers=8". Keys that only observe change no run, and
-// keys with several values are in the names.
-func NameChanges(runs, own []Run, over []string) {
-	for _, text := range over {
-		key, _, _ := strings.Cut(text, "=")
-		key = strings.ToLower(strings.TrimSpace(key))
-		if _, ok := findKey(key); !ok || Observes(key) {
-			continue
-		}
-		for i := range runs {
-			r := &runs[i]
-			was := func(o Run) bool { return o.Config.Get(key) == r.Config.Get(key) }
-			inName := slices.ContainsFunc(registry.SplitTop(r.Name), func(p string) bool { return strings.HasPrefix(p, key+"=") })
-			if inName || len(own) > 0 && !slices.ContainsFunc(own, func(o Run) bool { return !was(o) }) {
-				continue
-			}
-			if r.Name != "" {
-				r.Name += ","
-			}
-			r.Name += key + "=" + r.show(key)
-		}
-	}
-}
-
-// WithoutSeed is a run's name without its seed: what its repeats share.
-func WithoutSeed(name string) string {
-	parts := slices.DeleteFunc(registry.SplitTop(name), func(p string) bool { return strings.HasPrefix(p, "seed=") })
-	return strings.Join(parts, ",")
 }

@@ -136,7 +136,7 @@ func TestCheckAll(t *testing.T) {
 	err := CheckAll(runs, Places{}, nil)
 	bad := 0
 	for _, r := range runs {
-		if _, e := r.Config.Build(Places{}, nil); e != nil {
+		if _, e := r.Build(Places{}, nil); e != nil {
 			bad++
 			if err == nil || !strings.Contains(err.Error(), r.Name) {
 				t.Errorf("run %s is not among the refused: %v", r.Name, err)

@@ -45,7 +45,7 @@ func TestSheetsIncludeSheets(t *testing.T) {
 	}
 	virtual := func(c Config) []byte {
 		t.Helper()
-		timing, err := c.timing()
+		timing, err := mustResolve(t, c).timing()
 		if err != nil {
 			t.Fatal(err)
 		}

@@ -81,7 +81,7 @@ func TestTargetOfTheBest(t *testing.T) {
 	if err := errors.Join(c.Set("target", "0.95best"), c.Set("until", "target"), c.Set("eval_every", "5")); err != nil {
 		t.Fatal(err)
 	}
-	if err := c.Resolve(); err == nil || !strings.Contains(err.Error(), "no run knows where it ends") {
+	if _, err := c.Resolve(); err == nil || !strings.Contains(err.Error(), "no run knows where it ends") {
 		t.Errorf("until=target: %v", err)
 	}
 }

@@ -4,26 +4,8 @@ import (
 	"errors"
 	"math"
 
-	"github.com/gradlab/gradlab/experiments/hardware"
 	"github.com/gradlab/gradlab/sgd"
-	"github.com/gradlab/gradlab/sgd/nn"
 )
-
-// timedModel is what the virtual clock bills a model as: a profile or, on the samples
-// there are, another model; and its side over theirs.
-func (c Config) timedModel(data sgd.Source) (m sgd.Model, times float64, err error) {
-	if p, err := ProfileOf(c.Timing); err == nil {
-		return p.Model(), float64(p.Input.H) / float64(data.Shape().H), nil
-	} else if hardware.IsFile(c.Timing) {
-		return nil, 0, err
-	}
-	s, err := nn.Models.Parse(c.Timing)
-	if err != nil {
-		return nil, 0, err
-	}
-	m, err = s.New(data.Shape(), data.Classes())
-	return m, 1, err
-}
 
 // timedAs is a model whose virtual time is that of another one: the other's
 // operations, spread over this one's spans in proportion. Where pictures change their

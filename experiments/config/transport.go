@@ -4,66 +4,10 @@ import (
 	"math"
 	"slices"
 
-	"github.com/gradlab/gradlab/compress"
 	"github.com/gradlab/gradlab/experiments/coding"
 	"github.com/gradlab/gradlab/experiments/hardware"
 	"github.com/gradlab/gradlab/internal/portable"
-	"github.com/gradlab/gradlab/sgd/train"
 )
-
-// Stack words the software that a simulated configuration's times are of; "" of others.
-func (c Config) Stack() string {
-	switch {
-	case c.Net != "sim":
-		return ""
-	case c.Transport == idealTransport && c.Cluster != "none":
-		return "with what software takes in the rates of cluster=" + c.Cluster
-	case c.Transport == idealTransport:
-		return "on an ideal software stack (transport=ideal)"
-	}
-	return "with transport=" + c.Transport + " as it is in the middle"
-}
-
-// carried is what a NIC carries of payloads, bytes a second.
-func (c Config) carried() float64 { return c.NetworkBandwidth * c.Constants.Share }
-
-// stream is the most that a stream between hosts carries, bytes a second; 0: as much as
-// the NICs. Where ranks sum gradients themselves it is also what software of a process
-// moves: each has one stream at a time there.
-func (c Config) stream() float64 {
-	least, limit := float64(c.Constants.Stream), float64(c.Constants.Reduce)
-	if gather := float64(c.Constants.Gather); limit != gather && c.gathers() {
-		limit = gather
-	}
-	if limit > 0 && c.sums() && (least == 0 || limit < least) {
-		least = limit
-	}
-	return least
-}
-
-// sums says whether ranks add gradients up themselves.
-func (c Config) sums() bool {
-	m, err := train.Modes.Parse(c.Mode)
-	return err == nil && m.Traits(&train.Job{Mode: m}).Sums
-}
-
-// gathers says whether ranks gather payloads, of all tensors or of matrices, instead
-// of summing on the way.
-func (c Config) gathers() bool {
-	m, err := train.Modes.Parse(c.Mode)
-	if err != nil {
-		return false
-	}
-	if m.Traits(&train.Job{Mode: m}).Gathers {
-		return true
-	}
-	f, err := compress.Parse(c.Codec)
-	if err != nil || compress.Plain(f) {
-		return false
-	}
-	_, road, err := compress.NewExchange(f, compress.Block{Name: "x", Role: "weight", Rows: 64, Cols: 64, World: max(2, c.Workers), Peer: -1, Seed: 1})
-	return err == nil && road == compress.RoadGather
-}
 
 // Spread is what is not known exactly of a configuration's times: parameters, each
 // around a middle, and a factor on all of it.
@@ -97,10 +41,8 @@ const idealTransport = "ideal"
 // or its site, that counts. A parameter's middle is the configuration's own value, but that
 // of unknown where a known cluster leaves a key at its default. Of a node varies only what
 // nobody said.
-func (c Config) Spread() (*Spread, error) {
-	if err := c.Resolve(); err != nil {
-		return nil, &Error{err}
-	}
+func (r *Resolved) Spread() (*Spread, error) {
+	c := r.config
 	name := c.Transport
 	leftOpen := name == idealTransport && c.Cluster != "none"
 	if leftOpen {
@@ -138,7 +80,7 @@ func (c Config) Spread() (*Spread, error) {
 			return nil, err
 		}
 	}
-	node, keys, err := c.unsaid()
+	node, keys, err := unsaid(c)
 	if err != nil {
 		return nil, err
 	}
@@ -150,8 +92,8 @@ func (c Config) Spread() (*Spread, error) {
 			}
 		}
 	}
-	s.codec, err = c.codecSpread()
-	return s, err
+	s.codec = r.codecSpread()
+	return s, nil
 }
 
 // vary adds a parameter, around its own value or around the configuration's.
@@ -175,7 +117,7 @@ func (s *Spread) vary(p hardware.Parameter, own bool) error {
 
 // unsaid is what only the configuration's node says of how its devices reach each other, or
 // hardware.Unknown where there are several on a host and nobody said anything.
-func (c Config) unsaid() (*hardware.Sheet, []hardware.Parameter, error) {
+func unsaid(c Config) (*hardware.Sheet, []hardware.Parameter, error) {
 	as := Default()
 	name, alone := c.Node, c.NetworkPerHost == 1
 	if name == "none" {
@@ -201,21 +143,21 @@ func (c Config) unsaid() (*hardware.Sheet, []hardware.Parameter, error) {
 }
 
 // codecSpread is that of the table that device.codec names, nil if it has none.
-func (c Config) codecSpread() (*codecSpread, error) {
-	t, err := parseCodecTime(c.DeviceCodec)
-	if err != nil || c.Net != "sim" || t.rate > 0 || t.table == CodecsFree || t.table == codecsHere {
-		return nil, err
+func (r *Resolved) codecSpread() *codecSpread {
+	t := value[codecTime](r, "device.codec")
+	if !r.config.OnNet().Virtual || t.rate > 0 || t.table == CodecsFree || t.table == codecsHere {
+		return nil
 	}
 	if t.table == codecsMeasured {
 		t.table = coding.Default
 	}
 	table, err := coding.Load(t.table)
 	if err != nil || table.Spread == 0 {
-		return nil, nil // a file that is gone: whoever prices codecs says so, or has its rates
+		return nil // a file that is gone: whoever prices codecs says so, or has its rates
 	}
-	speed, _ := c.codecSpeed(t)
+	speed, _ := codecSpeed(r.config, t)
 	t.times = speed.Over(table)
-	return &codecSpread{t, table.Spread}, nil
+	return &codecSpread{t, table.Spread}
 }
 
 // Parameters are the keys that vary, and Middle where the i-th one does.

@@ -111,7 +111,7 @@ func TestEveryTransport(t *testing.T) {
 			t.Error(err)
 			continue
 		}
-		s, err := c.Spread()
+		s, err := mustResolve(t, c).Spread()
 		if err != nil {
 			t.Error(err)
 			continue
@@ -147,7 +147,7 @@ func TestSpreadOfCodecs(t *testing.T) {
 	for key, want := range map[string]time.Duration{file: 4 * time.Microsecond, "2x" + file: 2 * time.Microsecond} {
 		c := Default()
 		c.Net, c.DeviceCodec = "sim", key
-		s, err := c.Spread()
+		s, err := mustResolve(t, c).Spread()
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -160,7 +160,7 @@ func TestSpreadOfCodecs(t *testing.T) {
 			}
 			// A run's own rates count at any factor, even when the file is gone.
 			for _, places := range []Places{{}, {Rates: &coding.Record{Key: key, Tables: []*hardware.CodecTable{&table}}}} {
-				p, err := d.CodecPrices(places)
+				p, err := mustResolve(t, d).CodecPrices(places)
 				if err != nil {
 					t.Fatal(err)
 				}
@@ -174,12 +174,12 @@ func TestSpreadOfCodecs(t *testing.T) {
 	}
 	c := Default()
 	c.Net = "sim"
-	s, err := c.Spread()
+	s, err := mustResolve(t, c).Spread()
 	if err != nil || s.codec != nil {
 		t.Errorf("the default table says how well it is known: %v", err)
 	}
 	c.DeviceCodec = "free"
-	if s, err = c.Spread(); err != nil || s.codec != nil {
+	if s, err = mustResolve(t, c).Spread(); err != nil || s.codec != nil {
 		t.Errorf("what is free is not known exactly: %v", err)
 	}
 	if _, err := hardware.ReadCodecs("x.yaml", []byte("name: x\nspread: 0.5\nrates: [{codec: raw, block: any, ranks: 0, elements: [1], encode: [1], decode: [1]}]\n")); err == nil || !strings.Contains(err.Error(), "at least 1") {
@@ -195,7 +195,7 @@ func TestDerivedDevicesAreWide(t *testing.T) {
 	factor := func(device string) float64 {
 		c := Default()
 		c.Net, c.Weightless, c.Timing, c.Device, c.Transport, c.DeviceCodec = "sim", true, "resnet50", device, "nccl-rdma", "free"
-		s, err := c.Spread()
+		s, err := mustResolve(t, c).Spread()
 		if err != nil {
 			t.Fatal(err)
 		}

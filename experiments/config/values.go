@@ -248,3 +248,18 @@ func spaced(n float64, at func(i float64) float64) ([]string, error) {
 	}
 	return out, nil
 }
+
+// oneList makes one value of several values of key observe. Runs that differ in it alone
+// are the same run, so it is no axis: observe: [gap, trace] in a recipe, and
+// observe=gap,trace on a command line, are one run that records both.
+func (a assignment) oneList() assignment {
+	if a.key != "observe" || len(a.values) < 2 {
+		return a
+	}
+	var words []string
+	for _, v := range a.values {
+		words = append(words, strings.Trim(strings.TrimSpace(v), "[]"))
+	}
+	a.values = []string{"[" + strings.Join(words, ",") + "]"}
+	return a
+}

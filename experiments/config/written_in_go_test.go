@@ -1,76 +1,71 @@
 package config
 
 import (
+	"errors"
 	"math"
 	"reflect"
 	"testing"
-
-	"github.com/gradlab/gradlab/sgd"
-	"github.com/gradlab/gradlab/sgd/data"
 )
 
-// A configuration written in Go, with whatever its fields hold, is an error of the
-// methods that can return one, and a panic of none.
+// A configuration written in Go, whatever its fields hold, resolves or is an *Error, and no
+// method of it panics. What is resolved builds or is an error, and neither changes it.
 func TestWrittenInGo(t *testing.T) {
 	t.Parallel()
-	ds, err := data.Open("digits", data.Options{})
-	if err != nil {
-		t.Fatal(err)
-	}
-	good, err := Default().Build(Places{}, nil)
+	good := mustResolve(t, Default())
+	job, err := good.Build(Places{}, nil)
 	if err != nil {
 		t.Fatal(err)
 	}
 	try := func(t *testing.T, c Config) {
 		t.Helper()
-		returned := map[string]error{}
-		for name, f := range map[string]func() error{
-			"Resolve":     func() error { d := c; return d.Resolve() },
-			"Build":       func() error { _, err := c.Build(Places{}, nil); return err },
-			"Assemble":    func() error { _, _, err := c.Assemble(ds, Places{}); return err },
-			"ModelFor":    func() error { _, err := c.ModelFor(sgd.Source(ds.Train)); return err },
-			"NewNet":      func() error { _, err := c.NewNet(2, 0); return err },
-			"CodecPrices": func() error { _, err := c.CodecPrices(Places{}); return err },
-			"Spread":      func() error { _, err := c.Spread(); return err },
-			"rest": func() error {
-				c.Goal()
-				c.Place(2)
-				c.Emulated(nil)
-				c.CodecsBilled(nil)
-				c.YAML()
-				c.Map()
-				c.Hash()
-				c.Within()
-				c.Tells(Default())
-				c.Trajectory()
-				c.Timeless()
-				c.Hockney(1e9)
-				c.Idle(good)
-				for _, k := range Keys() {
-					c.Get(k.Name)
-					c.Show(k.Name)
-					c.Effect(k)
-					c.Observes(k.Name)
-				}
-				return nil
-			},
-		} {
-			func() {
-				defer func() {
-					if p := recover(); p != nil {
-						t.Errorf("%s panics: %v", name, p)
-					}
-				}()
-				returned[name] = f()
-			}()
+		c.Goal()
+		c.YAML()
+		c.Map()
+		c.Hash()
+		c.Within()
+		c.Tells(Default())
+		c.Trajectory()
+		c.Timeless()
+		c.OnNet()
+		c.Stack()
+		c.IsAlone()
+		for _, k := range Keys() {
+			c.Get(k.Name)
+			c.Show(k.Name)
+			c.Effect(k)
+			c.Observes(k.Name)
 		}
-		for _, name := range []string{"Build", "Assemble", "ModelFor", "NewNet", "CodecPrices", "Spread"} {
-			if returned["Resolve"] != nil && returned[name] == nil {
-				t.Errorf("Resolve says %v, and %s nothing", returned["Resolve"], name)
+		r, err := c.Resolve()
+		if wrong := (*Error)(nil); err != nil {
+			if r != nil || !errors.As(err, &wrong) {
+				t.Errorf("%v beside %v", r, err)
 			}
+			return
+		}
+		was := r.Config()
+		if again, err := was.Resolve(); err != nil || again.Config() != was {
+			t.Errorf("what is resolved resolves to %+v, %v", again, err)
+		}
+		r.Place(2)
+		r.Hockney(1e9)
+		r.Ranks()
+		r.Idle(job)
+		for name, f := range map[string]func() error{
+			"Build":       func() error { _, err := r.Build(Places{}, nil); return err },
+			"NewNet":      func() error { _, err := r.NewNet(2, 0); return err },
+			"CodecPrices": func() error { _, err := r.CodecPrices(Places{}); return err },
+			"Spread":      func() error { _, err := r.Spread(); return err },
+		} {
+			if wrong := (*Error)(nil); errors.As(f(), &wrong) && wrong.Error() == "" {
+				t.Errorf("%s: an error without words", name)
+			}
+		}
+		if r.Config() != was {
+			t.Error("what is resolved has changed")
 		}
 	}
 	t.Run("nothing", func(t *testing.T) { try(t, Config{}) })
+	t.Run("defaults", func(t *testing.T) { try(t, Default()) })
 	for _, k := range everyKey() {
 		t.Run(k.Name, func(t *testing.T) {
 			c := Default()

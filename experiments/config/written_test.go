@@ -15,7 +15,7 @@ func TestConfigWrittenInGo(t *testing.T) {
 	t.Parallel()
 	good := Default()
 	good.Model, good.Data, good.Steps, good.Net = "logistic", "synthetic(dim=4,n=64,test=16)", 3, "sim"
-	if _, err := good.Build(Places{}, nil); err != nil {
+	if _, err := (Run{Config: good}).Build(Places{}, nil); err != nil {
 		t.Fatal(err)
 	}
 	for _, k := range everyKey() {
@@ -33,8 +33,8 @@ func TestConfigWrittenInGo(t *testing.T) {
 			c := good
 			valueOfKey(&c, k).Set(reflect.ValueOf(v).Convert(f.Type()))
 			t.Run(fmt.Sprintf("%s=%v", k.Name, v), func(t *testing.T) {
-				_, err := c.Build(Places{Dir: t.TempDir(), Cache: t.TempDir()}, nil)
-				if x, isNumber := v.(float64); err == nil && (k.tag.Get("min") != "" || isNumber && !(x < 0 && !math.IsInf(x, 0)) || specs[k.Name] != nil) {
+				_, err := Run{Config: c}.Build(Places{Dir: t.TempDir(), Cache: t.TempDir()}, nil)
+				if x, isNumber := v.(float64); err == nil && (k.tag.Get("min") != "" || isNumber && !(x < 0 && !math.IsInf(x, 0)) || k.tag.Get("spec") != "") {
 					t.Error("it was taken")
 				}
 				var e *Error

@@ -7,6 +7,7 @@ import (
 	"strings"
 
 	"github.com/gradlab/gradlab/comm"
+	"github.com/gradlab/gradlab/experiments/config"
 	"github.com/gradlab/gradlab/experiments/figure"
 	"github.com/gradlab/gradlab/experiments/stats"
 	"github.com/gradlab/gradlab/experiments/store"
@@ -369,10 +370,10 @@ func (t *Task) traffic() Section {
 	carrier, _ := t.bars("by what carried it", unit, []string{"virtual network", "within the process", "sockets", "shared memory"}, func(tr *Trial) []float64 {
 		r := tr.Result
 		crossed := float64(r.Crossed(r.BytesUp, r.BytesDown))
-		switch tr.Run.Config.Net {
-		case "sim":
+		switch on := tr.Run.Config.OnNet(); {
+		case on.Virtual:
 			return []float64{crossed, 0, 0, 0}
-		case "local":
+		case on.Ranks == config.RanksHere:
 			return []float64{0, crossed, 0, 0}
 		}
 		return []float64{0, 0, float64(r.WireBytes - r.SharedBytes), float64(r.SharedBytes)}

@@ -207,7 +207,11 @@ func (l *Lab) bothWays(r *Report) error {
 			return err
 		}
 	}
-	ds, err := c.Open(l.Runs.Places, nil)
+	of, err := c.Resolve()
+	if err != nil {
+		return err
+	}
+	ds, err := of.Open(l.Runs.Places, nil)
 	if err != nil {
 		return err
 	}
@@ -271,7 +275,11 @@ func (a airbench) open(at config.Places) (sgd.Dataset, error) {
 			return sgd.Dataset{}, err
 		}
 	}
-	return c.Open(at, func(data.Progress) {})
+	of, err := c.Resolve()
+	if err != nil {
+		return sgd.Dataset{}, err
+	}
+	return of.Open(at, func(data.Progress) {})
 }
 
 // inTorch are the accuracies of PyTorch on the samples of a task, none where no python has it.

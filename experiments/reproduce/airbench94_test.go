@@ -73,10 +73,11 @@ func TestAirbenchWithoutAMechanismIsTheOtherSide(t *testing.T) {
 					t.Fatal(err)
 				}
 			}
-			if err := c.Resolve(); err != nil {
+			r, err := c.Resolve()
+			if err != nil {
 				t.Fatal(err)
 			}
-			return c
+			return r.Config()
 		}
 		other := map[string]config.Config{
 			"whitening": made(a.model(",whiten=false")), "identity": made(a.model(",identity=false")),

@@ -30,7 +30,7 @@ func (l *Lab) run(ctx context.Context, name string, keys ...string) (*experiment
 		name += " without " + l.removed.Name
 	}
 	c := runs[0].Config
-	if c.Net == "sim" && !slices.ContainsFunc(keys, func(kv string) bool { return strings.HasPrefix(kv, "device.codec=") }) {
+	if c.OnNet().Virtual && !slices.ContainsFunc(keys, func(kv string) bool { return strings.HasPrefix(kv, "device.codec=") }) {
 		c.DeviceCodec = "free"
 	}
 	opt := l.Runs

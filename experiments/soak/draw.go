@@ -73,7 +73,7 @@ func Draw(seed uint64, at config.Places, modes []string) (config.Config, *train.
 		if k.IntN(8, 3) == 0 {
 			elastic(k.With(8), &c, m)
 		}
-		j, err := c.Build(at, nil)
+		j, err := build(c, at)
 		if err == nil {
 			return c, j, nil
 		}

@@ -83,7 +83,7 @@ func (s *Soak) Try(ctx context.Context, seed uint64) (*Trial, error) {
 	if plain.err != nil {
 		return nil, fmt.Errorf("seed %d: without any fault: %w\n%s", seed, plain.err, (&Trial{Seed: seed, Config: c}).Recipe())
 	}
-	w := c.World(job)
+	w := config.World(job)
 	faults := Faults(seed, w, plain.took)
 	if job.Elastic {
 		faults = returning(seed, faults)
@@ -101,11 +101,20 @@ func (s *Soak) Try(ctx context.Context, seed uint64) (*Trial, error) {
 // fixed are the ranks without which those of an elastic run do not go on.
 func fixed(j *train.Job) []int { return append(j.AllFixed(), j.Observer()) }
 
+// build makes the job of a configuration.
+func build(c config.Config, at config.Places) (*train.Job, error) {
+	r, err := c.Resolve()
+	if err != nil {
+		return nil, err
+	}
+	return r.Build(at, nil)
+}
+
 // marked is a configuration with checkpoints, if it can have them so often.
 func marked(c config.Config, every int, at config.Places) config.Config {
 	with := c
 	_ = with.Set("checkpoint_every", fmt.Sprint(every))
-	if _, err := with.Build(at, nil); err != nil {
+	if _, err := build(with, at); err != nil {
 		return c
 	}
 	return with
@@ -123,7 +132,7 @@ func beside(c config.Config, timed nemesis.Schedule) config.Config {
 // Again makes the trial of a configuration, whatever its faults are.
 func (s *Soak) Again(ctx context.Context, c config.Config) (*Trial, error) {
 	calm := beside(c, nil)
-	job, err := calm.Build(s.Places, nil)
+	job, err := build(calm, s.Places)
 	if err != nil {
 		return nil, err
 	}
@@ -162,7 +171,7 @@ func (s *Soak) Minimise(ctx context.Context, t *Trial) (*Trial, error) {
 func (s *Soak) judge(ctx context.Context, c config.Config, plain *run) (*Trial, error) {
 	var twice [2]*run
 	for i := range twice {
-		job, err := c.Build(s.Places, nil)
+		job, err := build(c, s.Places)
 		if err != nil {
 			return nil, err
 		}
@@ -171,7 +180,7 @@ func (s *Soak) judge(ctx context.Context, c config.Config, plain *run) (*Trial, 
 		}
 	}
 	r := twice[0]
-	t := &Trial{Config: c, World: c.World(r.job), Took: r.took, Ended: r.err, Deaths: r.job.World() - len(r.ended), Backs: r.backs, Wrong: r.w.wrong}
+	t := &Trial{Config: c, World: config.World(r.job), Took: r.took, Ended: r.err, Deaths: r.job.World() - len(r.ended), Backs: r.backs, Wrong: r.w.wrong}
 	blame := func(format string, a ...any) { t.Wrong = append(t.Wrong, fmt.Sprintf(format, a...)) }
 	r.differs(twice[1], blame)
 	r.accounts(blame)
@@ -191,7 +200,11 @@ func (s *Soak) judge(ctx context.Context, c config.Config, plain *run) (*Trial, 
 func (s *Soak) run(ctx context.Context, c config.Config, job *train.Job) (*run, error) {
 	r := &run{job: job, w: newWitness(job), ended: map[int]bool{}}
 	job.Model = witnessed{job.Model, r.w}
-	net, err := c.VirtualNet(job.World()-job.Workers, 0)
+	of, err := c.Resolve()
+	if err != nil {
+		return nil, err
+	}
+	net, err := of.VirtualNet(job.World()-job.Workers, 0)
 	if err != nil {
 		return nil, err
 	}

@@ -238,7 +238,7 @@ func (r *Run) Crossed(up, down uint64) uint64 {
 }
 
 // Virtual reports whether the run's clock is that of a virtual cluster.
-func (r *Run) Virtual() bool { return r.Config.Net == "sim" }
+func (r *Run) Virtual() bool { return r.Config.OnNet().Virtual }
 
 // Seconds is the run's time on its net's clock; 0 without a result.
 func (r *Run) Seconds() float64 {

@@ -81,7 +81,7 @@ func (p Plan) Execute(ctx context.Context) []Outcome {
 			out[i].Err = p.Costs[i].Err
 		case p.Costs[i].Priced:
 			priced = append(priced, i)
-		case j.Config.Net == "sim":
+		case j.Config.OnNet().Virtual:
 			together = append(together, i)
 		default:
 			alone = append(alone, i)

@@ -47,7 +47,7 @@ func Predict(jobs []Job, past []*store.Run, at config.Places, progress func(data
 	}
 	var out []Cost
 	config.BuildAll(runs, at, progress, func(r config.Run, j *train.Job, err error) {
-		if own := jobs[len(out)].Config; err == nil && own != r.Config {
+		if own := jobs[len(out)].Run; err == nil && own.Config != r.Config {
 			_, err = own.Build(at, progress) // the keys left out above may be what is wrong
 		}
 		if err != nil {

@@ -156,7 +156,7 @@ func TestTuningNeverSeesTheTestSet(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	whole, err := jobs[0].Config.Build(config.Places{}, nil)
+	whole, err := jobs[0].Build(config.Places{}, nil)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -164,7 +164,7 @@ func TestTuningNeverSeesTheTestSet(t *testing.T) {
 		if o.Err != nil {
 			t.Fatal(o.Err)
 		}
-		j, err := o.Job.Config.Build(config.Places{}, nil)
+		j, err := o.Job.Build(config.Places{}, nil)
 		if err != nil {
 			t.Fatal(err)
 		}

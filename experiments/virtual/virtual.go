@@ -12,7 +12,6 @@ import (
 	"path/filepath"
 	"time"
 
-	"github.com/gradlab/gradlab/comm/collective"
 	"github.com/gradlab/gradlab/comm/outside"
 	"github.com/gradlab/gradlab/experiments/config"
 )
@@ -33,20 +32,17 @@ type Options struct {
 }
 
 // cluster makes what a world of so many ranks is played on.
-func cluster(keys []string, world int, speed float64) (*outside.Cluster, config.Config, error) {
-	c, err := config.Connected(world, keys)
+func cluster(keys []string, world int, speed float64) (_ *outside.Cluster, c config.Config, err error) {
+	r, err := config.Connected(world, keys)
 	if err != nil {
 		return nil, c, err
 	}
-	topology, err := collective.Topologies.Parse(c.Topology)
+	n, err := r.VirtualNet(0, 0)
 	if err != nil {
 		return nil, c, err
 	}
-	n, err := c.VirtualNet(0, 0)
-	if err != nil {
-		return nil, c, err
-	}
-	return &outside.Cluster{Net: n, Topology: topology, PerHost: c.NetworkPerHost, Speed: speed}, c, nil
+	c = r.Config()
+	return &outside.Cluster{Net: n, Topology: r.Topology(), PerHost: c.NetworkPerHost, Speed: speed}, c, nil
 }
 
 // Check says what is wrong with keys and speed, before anything is started.

@@ -21,7 +21,6 @@ var circles = map[string]int{
 	"compress/compresstest": 5700,
 	"experiments":           5200,
 	"experiments/cli":       8000,
-	"experiments/config":    4800,
 	"sgd/data":              7600,
 	"sgd/train":             13900,
 }
