@@ -46,6 +46,10 @@ func (t Tag) Private() Tag { return t&(1<<30-1) | 1<<31 }
 
 func (t Tag) private() bool { return t>>30 == 2 }
 
+// Flags are bits of a frame that collectives OR along their way. What they mean is for those who
+// send frames to say.
+type Flags uint16
+
 // Header travels in front of every body. (From, Incarnation, Shard, Seq) is
 // unique in a run: a gradient is applied at most once.
 type Header struct {
@@ -55,8 +59,8 @@ type Header struct {
 	From, To    int32
 	Tag         Tag
 	Kind        Kind
-	Code        uint8  // what it means within its tag; the program's own
-	Flags       uint16 // bits that collectives OR along the way
+	Code        uint8 // what it means within its tag; the program's own
+	Flags       Flags
 	Shard       uint16
 	Step        uint64 // the sender's step
 	Seq         uint64 // the sender's count for this shard

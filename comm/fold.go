@@ -27,7 +27,7 @@ type Folder interface {
 	// machine's order of bytes. The flags of the header are OR-ed on the way. All ranks
 	// must call it with the same header, but for its flags, in the same order. After an
 	// error x holds nothing of use, and may be written to until the net has ended.
-	FoldAll(ctx context.Context, ranks []int, h Header, x []byte, by Fold) (flags uint16, err error)
+	FoldAll(ctx context.Context, ranks []int, h Header, x []byte, by Fold) (flags Flags, err error)
 }
 
 // Wrapper is an Endpoint around another one.

@@ -38,7 +38,7 @@ var (
 func AppendHeader(b []byte, h *Header, billed, body int) []byte {
 	at := len(b)
 	b = append(b, frameMagic, frameVersion, byte(h.Kind), h.Code)
-	b = le.AppendUint16(b, h.Flags)
+	b = le.AppendUint16(b, uint16(h.Flags))
 	b = le.AppendUint16(b, h.Shard)
 	b = le.AppendUint64(b, h.Run)
 	b = le.AppendUint32(b, h.Epoch)
@@ -80,7 +80,7 @@ func ParseHeader(b []byte, maxBody int) (h Header, billed, body int, err error) 
 		return h, 0, 0, fmt.Errorf("frame of unknown kind %d", b[2])
 	}
 	h = Header{
-		Kind: Kind(b[2]), Code: b[3], Flags: le.Uint16(b[4:]), Shard: le.Uint16(b[6:]),
+		Kind: Kind(b[2]), Code: b[3], Flags: Flags(le.Uint16(b[4:])), Shard: le.Uint16(b[6:]),
 		Run: le.Uint64(b[8:]), Epoch: le.Uint32(b[16:]), Incarnation: le.Uint32(b[20:]),
 		From: int32(le.Uint32(b[24:])), To: int32(le.Uint32(b[28:])), Tag: Tag(le.Uint32(b[32:])),
 		Step: le.Uint64(b[40:]), Seq: le.Uint64(b[48:]), Version: le.Uint64(b[56:]),

@@ -13,7 +13,7 @@ import (
 // r−s. Payloads may differ in length. The result aliases received frames until
 // release is called. AllToAll takes the references to out; after it out is not to
 // be used.
-func AllToAll(ctx context.Context, h comm.Endpoint, g Group, hd comm.Header, out []*comm.Buffer) (parts [][]byte, flags uint16, release func(), err error) {
+func AllToAll(ctx context.Context, h comm.Endpoint, g Group, hd comm.Header, out []*comm.Buffer) (parts [][]byte, flags comm.Flags, release func(), err error) {
 	size := len(g.Ranks)
 	flags = hd.Flags
 	parts = make([][]byte, size)

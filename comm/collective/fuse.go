@@ -17,7 +17,7 @@ import (
 
 // AllReduceAll is AllReduce of each of xs, as one. It copies them twice. A net that sums
 // by itself does one after the other.
-func AllReduceAll(ctx context.Context, h comm.Endpoint, g Group, t Topology, hd comm.Header, xs [][]float32, f Format) (flags uint16, err error) {
+func AllReduceAll(ctx context.Context, h comm.Endpoint, g Group, t Topology, hd comm.Header, xs [][]float32, f Format) (flags comm.Flags, err error) {
 	switch {
 	case len(g.Ranks) < 2 || len(xs) == 0:
 		return hd.Flags, nil
@@ -44,7 +44,7 @@ func AllReduceAll(ctx context.Context, h comm.Endpoint, g Group, t Topology, hd 
 
 // RehearseAll is AllReduceAll of vectors of so many elements of width bytes,
 // without the elements.
-func RehearseAll(ctx context.Context, h comm.Endpoint, g Group, t Topology, hd comm.Header, sizes []int, width int) (flags uint16, err error) {
+func RehearseAll(ctx context.Context, h comm.Endpoint, g Group, t Topology, hd comm.Header, sizes []int, width int) (flags comm.Flags, err error) {
 	switch {
 	case len(g.Ranks) < 2 || len(sizes) == 0:
 		return hd.Flags, nil

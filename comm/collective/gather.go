@@ -11,7 +11,7 @@ import (
 // ring: P−1 steps, each payload crosses P−1 links. Payloads may differ in
 // length. The result aliases received frames until release is called; the
 // own payload is passed through.
-func AllGather(ctx context.Context, h comm.Endpoint, g Group, hd comm.Header, own *comm.Buffer) (parts [][]byte, flags uint16, release func(), err error) {
+func AllGather(ctx context.Context, h comm.Endpoint, g Group, hd comm.Header, own *comm.Buffer) (parts [][]byte, flags comm.Flags, release func(), err error) {
 	size := len(g.Ranks)
 	flags = hd.Flags
 	parts = make([][]byte, size)

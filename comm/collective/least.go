@@ -10,7 +10,7 @@ import (
 // Least gives every rank the least of all ranks' values, and the OR of their
 // flags, in ⌈log2 P⌉ rounds of control frames, which are billed at nothing: in
 // round k a rank tells the one 2^k ahead the least that it has heard of.
-func Least(ctx context.Context, h comm.Endpoint, g Group, hd comm.Header, value float64) (least float64, flags uint16, err error) {
+func Least(ctx context.Context, h comm.Endpoint, g Group, hd comm.Header, value float64) (least float64, flags comm.Flags, err error) {
 	hd.Kind, hd.Value = comm.Control, value
 	for d := 1; d < len(g.Ranks); d *= 2 {
 		to, from := g.Ranks[(g.Me+d)%len(g.Ranks)], g.Ranks[(g.Me+len(g.Ranks)-d)%len(g.Ranks)]

@@ -42,7 +42,7 @@ type Folded interface {
 
 // native lets the net sum x if the topology asks for that and the net can. All ranks
 // find the same.
-func native(ctx context.Context, h comm.Endpoint, g Group, t Topology, hd comm.Header, x []float32, f Format) (flags uint16, done bool, err error) {
+func native(ctx context.Context, h comm.Endpoint, g Group, t Topology, hd comm.Header, x []float32, f Format) (flags comm.Flags, done bool, err error) {
 	if _, asked := t.(MPI); !asked {
 		return hd.Flags, false, nil
 	}
@@ -67,7 +67,7 @@ func native(ctx context.Context, h comm.Endpoint, g Group, t Topology, hd comm.H
 }
 
 // nativeAll is native of each of xs.
-func nativeAll(ctx context.Context, h comm.Endpoint, g Group, t Topology, hd comm.Header, xs [][]float32, f Format) (flags uint16, done bool, err error) {
+func nativeAll(ctx context.Context, h comm.Endpoint, g Group, t Topology, hd comm.Header, xs [][]float32, f Format) (flags comm.Flags, done bool, err error) {
 	for _, x := range xs {
 		if hd.Flags, done, err = native(ctx, h, g, t, hd, x, f); !done || err != nil {
 			break // where the first is not done, none is

@@ -11,14 +11,14 @@ import (
 // frames carry nothing and are billed at what they would carry, in the same
 // segments and the same order. On a virtual clock it takes the time of the real
 // thing.
-func Rehearse(ctx context.Context, h comm.Endpoint, g Group, t Topology, hd comm.Header, n, width int) (flags uint16, err error) {
+func Rehearse(ctx context.Context, h comm.Endpoint, g Group, t Topology, hd comm.Header, n, width int) (flags comm.Flags, err error) {
 	if len(g.Ranks) < 2 {
 		return hd.Flags, nil
 	}
 	return rehearse(ctx, h, g, programs.get(t, g.at(n*width), n, pieceBytes/width), hd, width)
 }
 
-func rehearse(ctx context.Context, h comm.Endpoint, g Group, p *program, hd comm.Header, width int) (flags uint16, err error) {
+func rehearse(ctx context.Context, h comm.Endpoint, g Group, p *program, hd comm.Header, width int) (flags comm.Flags, err error) {
 	hd.Kind = comm.Gradient
 	for sent, got := 0, 0; sent < len(p.sends) || got < len(p.recvs); {
 		for ; p.may(sent, got); sent++ {
@@ -48,7 +48,7 @@ func rehearse(ctx context.Context, h comm.Endpoint, g Group, p *program, hd comm
 
 // RehearseGather is AllGather of payloads with nothing in them, this rank's of size
 // bytes.
-func RehearseGather(ctx context.Context, h comm.Endpoint, g Group, hd comm.Header, size int) (flags uint16, err error) {
+func RehearseGather(ctx context.Context, h comm.Endpoint, g Group, hd comm.Header, size int) (flags comm.Flags, err error) {
 	hd.Kind = comm.Gradient
 	p := len(g.Ranks)
 	next, prev := g.Ranks[(g.Me+1)%p], g.Ranks[(g.Me+p-1)%p]
@@ -66,7 +66,7 @@ func RehearseGather(ctx context.Context, h comm.Endpoint, g Group, hd comm.Heade
 
 // RehearseAllToAll is AllToAll of payloads with nothing in them, of sizes[i] bytes for
 // rank i of the group.
-func RehearseAllToAll(ctx context.Context, h comm.Endpoint, g Group, hd comm.Header, sizes []int) (flags uint16, err error) {
+func RehearseAllToAll(ctx context.Context, h comm.Endpoint, g Group, hd comm.Header, sizes []int) (flags comm.Flags, err error) {
 	flags, hd.Kind = hd.Flags, comm.Gradient
 	p := len(g.Ranks)
 	for s := 1; s < p; s++ {

@@ -37,7 +37,7 @@ func TestRehearsalTakesAsLong(t *testing.T) {
 							if g.Me == p-1 {
 								hd.Flags = 2
 							}
-							var flags uint16
+							var flags comm.Flags
 							if i == 0 {
 								flags, err = collective.AllReduce(ctx, h, g, topo, hd, make([]float32, n), f32{})
 							} else {

@@ -60,11 +60,11 @@ const lendBytes = 16 << 10
 // along the way: the result holds every flag that any rank set before it began,
 // on every rank. After an error x holds nothing of use, and may be read until the
 // links are gone.
-func AllReduce(ctx context.Context, h comm.Endpoint, g Group, t Topology, hd comm.Header, x []float32, f Format) (flags uint16, err error) {
+func AllReduce(ctx context.Context, h comm.Endpoint, g Group, t Topology, hd comm.Header, x []float32, f Format) (flags comm.Flags, err error) {
 	return allReduce(ctx, h, g, t, hd, x, f, pieceBytes)
 }
 
-func allReduce(ctx context.Context, h comm.Endpoint, g Group, t Topology, hd comm.Header, x []float32, f Format, limit int) (flags uint16, err error) {
+func allReduce(ctx context.Context, h comm.Endpoint, g Group, t Topology, hd comm.Header, x []float32, f Format, limit int) (flags comm.Flags, err error) {
 	if len(g.Ranks) < 2 {
 		return hd.Flags, nil
 	}
@@ -75,7 +75,7 @@ func allReduce(ctx context.Context, h comm.Endpoint, g Group, t Topology, hd com
 }
 
 // execute runs a program over x.
-func execute(ctx context.Context, h comm.Endpoint, g Group, p *program, hd comm.Header, x []float32, f Format) (flags uint16, err error) {
+func execute(ctx context.Context, h comm.Endpoint, g Group, p *program, hd comm.Header, x []float32, f Format) (flags comm.Flags, err error) {
 	r := runners.Get().(*runner)
 	r.net, r.group, r.hd, r.x, r.format, r.program = comm.Streaming(h), g, hd, x, f, p
 	r.hd.Kind = comm.Gradient

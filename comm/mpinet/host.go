@@ -131,7 +131,7 @@ func (h *host) Folds(ranks []int) bool {
 // frames, deadlines and stops go on meanwhile. MPI does not tell what it sends: counted
 // is the least that every rank must, 2(n−1)/n of the vector, as to the next rank of the
 // group and from the one before it.
-func (h *host) FoldAll(ctx context.Context, ranks []int, hd comm.Header, x []byte, by comm.Fold) (uint16, error) {
+func (h *host) FoldAll(ctx context.Context, ranks []int, hd comm.Header, x []byte, by comm.Fold) (comm.Flags, error) {
 	if len(x) == 0 || len(ranks) < 2 {
 		return hd.Flags, nil
 	}
@@ -163,7 +163,7 @@ func (h *host) FoldAll(ctx context.Context, ranks []int, hd comm.Header, x []byt
 	if f.words[1]&f.words[2] != 0 {
 		return hd.Flags, fmt.Errorf("rank %d folded tag %d of step %d with something else of other ranks", h.Rank(), hd.Tag, hd.Step)
 	}
-	return uint16(f.words[0]), nil
+	return comm.Flags(f.words[0]), nil
 }
 
 // countFold counts what an all-reduce of so many bytes moves at least.

@@ -339,7 +339,7 @@ func (c *conductor) hasBegun(r int) (n int, ok bool) {
 }
 
 // goOn ends a checkpoint.
-func (c *conductor) goOn(ctx context.Context, flags uint16) error {
+func (c *conductor) goOn(ctx context.Context, flags message.Flags) error {
 	for _, r := range c.there() {
 		if c.gone[r] {
 			continue

@@ -8,6 +8,7 @@ import (
 	"slices"
 
 	"github.com/gradlab/gradlab/comm"
+	"github.com/gradlab/gradlab/sgd/train/message"
 	"github.com/gradlab/gradlab/sgd/train/wire"
 )
 
@@ -154,7 +155,7 @@ func (w *worker) answer(l *link, f comm.Frame) error {
 
 // hear notes what a frame's flags say. The run is over when all shards have made
 // their updates.
-func (w *worker) hear(l *link, flags uint16) {
+func (w *worker) hear(l *link, flags message.Flags) {
 	w.flags |= flags &^ (flagMore | FlagDone | FlagKeep)
 	w.asked = w.asked || flags&FlagKeep != 0
 	l.done = l.done || flags&FlagDone != 0

@@ -555,7 +555,7 @@ func (o *Observer) unpack(all *checkpoint.State, sh *wire.Shard, st *checkpoint.
 
 // goOn tells those who wait for it that the checkpoint is whole: servers, and
 // workers that keep apart; and whether they are to stop here.
-func (o *Observer) goOn(ctx context.Context, ended map[int]bool, flags uint16) error {
+func (o *Observer) goOn(ctx context.Context, ended map[int]bool, flags message.Flags) error {
 	if o.conduct != nil {
 		return o.conduct.goOn(ctx, flags)
 	}

@@ -122,7 +122,7 @@ func (p *pace) tick(ctx context.Context, steps int, loss float64) error {
 // The flags say otherwise: FlagDone, or FlagStop after save has taken the state.
 // Both come with the updates of a free run.
 // keep tells the state in passing.
-func (p *pace) next(ctx context.Context, step int, save func(ctx context.Context, updates int) error, keep func(ctx context.Context) error) (flags uint16, updates int, err error) {
+func (p *pace) next(ctx context.Context, step int, save func(ctx context.Context, updates int) error, keep func(ctx context.Context) error) (flags message.Flags, updates int, err error) {
 	p.since = p.h.Now()
 	for {
 		if p.keepAt > 0 && step == p.keepAt {

@@ -160,7 +160,7 @@ func (p *Peer) run(ctx context.Context, g *gossiper) (stopped bool, err error) {
 		h.Go("answers", func(ctx context.Context, _ comm.Host) error { return p.answers(ctx, answerer, m) })
 	}
 	save, keep := p.saves(m)
-	var flags uint16
+	var flags message.Flags
 	for flags == 0 && (free || p.step < p.job.Updates) {
 		if err := p.pass(ctx, g); err != nil {
 			return false, err
@@ -448,7 +448,7 @@ func (p *Peer) Late(times int) {
 
 // report does what is due after a step that all workers make. FlagStop says that
 // the run stops here.
-func (p *Peer) report(ctx context.Context, m Mover) (flags uint16, err error) {
+func (p *Peer) report(ctx context.Context, m Mover) (flags message.Flags, err error) {
 	v, j := p.step, p.job
 	if p.rank == 0 {
 		p.meter.Add(0, p.loss)
@@ -493,7 +493,7 @@ func (p *Peer) snapshot(ctx context.Context, x wire.Vector, update int, last boo
 }
 
 // checkpoint tells the worker's state and waits until that of all is kept.
-func (p *Peer) checkpoint(ctx context.Context, st *checkpoint.State, m Mover, updates int) (flags uint16, err error) {
+func (p *Peer) checkpoint(ctx context.Context, st *checkpoint.State, m Mover, updates int) (flags message.Flags, err error) {
 	if err := p.tellState(ctx, st, m, updates); err != nil {
 		return 0, err
 	}

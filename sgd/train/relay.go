@@ -55,10 +55,10 @@ type stem struct {
 	sent    int  // sums
 	busy    bool // the last one has not been taken
 
-	params comm.Frame // newest parameters, as they came
-	has    uint64     // their version plus one; 0: none
-	newest uint64     // version the parent was at, plus one
-	flags  uint16     // that the run is stopped, or over
+	params comm.Frame    // newest parameters, as they came
+	has    uint64        // their version plus one; 0: none
+	newest uint64        // version the parent was at, plus one
+	flags  message.Flags // that the run is stopped, or over
 	pulls  []wanted
 	asking bool
 

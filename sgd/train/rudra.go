@@ -133,7 +133,7 @@ func (m Rudra) Part(r *Rank) (Part, error) {
 		return nil, err
 	}
 	t := r.job.tree()
-	l := &learner{worker: w, told: make([]uint16, len(sh))}
+	l := &learner{worker: w, told: make([]message.Flags, len(sh))}
 	if s, shares := w.holding.(shared); shares && len(sh) == 1 {
 		w.holding = lasting{s}
 	} else {
@@ -157,9 +157,9 @@ type learner struct {
 
 	// With threads.
 	mu      sync.Mutex
-	told    []uint16 // flags, by shard; guarded by mu, as is what links fetched
-	closing bool     // ask no more; guarded by mu
-	asking  int      // wishes decided on and not yet sent; guarded by mu
+	told    []message.Flags // flags, by shard; guarded by mu, as is what links fetched
+	closing bool            // ask no more; guarded by mu
+	asking  int             // wishes decided on and not yet sent; guarded by mu
 }
 
 func (l *learner) Beside() bool { return true }

@@ -6,6 +6,7 @@ import (
 	"slices"
 
 	"github.com/gradlab/gradlab/comm"
+	"github.com/gradlab/gradlab/sgd/train/message"
 )
 
 // trunk is a server's side of a tree.
@@ -114,7 +115,7 @@ func (s *server) feed(ctx context.Context) error {
 		return nil
 	}
 	version := uint64(s.core.Version())
-	var flags uint16
+	var flags message.Flags
 	if s.stop && !s.job.synchronous() || s.trunk.halt {
 		flags |= FlagStop
 	}

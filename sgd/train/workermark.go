@@ -52,7 +52,7 @@ func (w *worker) heeds(ctx context.Context, mark bool, p Part) (bool, error) {
 
 // passed is the flag of what is sent in the step behind one at which the state was
 // told.
-func (w *worker) passed() uint16 {
+func (w *worker) passed() message.Flags {
 	if w.told {
 		return FlagKeep
 	}

@@ -59,7 +59,7 @@ func (r coded) begin(k int) error {
 // perform does what the exchanges of a bucket ask for, round by round, the
 // like operations of a round fused into one collective; then it leaves the mean
 // over all ranks in grad.
-func (r coded) perform(ctx context.Context, b *bucket, flags uint16) (_ uint16, err error) {
+func (r coded) perform(ctx context.Context, b *bucket, flags message.Flags) (_ message.Flags, err error) {
 	var held []func() // payloads are read until Output
 	defer func() {
 		for _, release := range held {

@@ -53,7 +53,7 @@ func (r *reducer) cut() {
 
 // exchange performs the exchange of a bucket of a step and decodes it, which takes virtual time: of everybody's
 // payloads, where they are gathered, which begin with a call a tensor.
-func (r *reducer) exchange(ctx context.Context, b *bucket, step int, flags uint16) (uint16, error) {
+func (r *reducer) exchange(ctx context.Context, b *bucket, step int, flags message.Flags) (message.Flags, error) {
 	b.step = step
 	r.count(b)
 	if err := train.Elapse(ctx, r.Host(), r.calls(b)); err != nil {
@@ -101,12 +101,12 @@ func (r *reducer) tensors(b *bucket) (xs [][]float32) {
 }
 
 // header of the collectives of a bucket.
-func (r *reducer) header(b *bucket, flags uint16) comm.Header {
+func (r *reducer) header(b *bucket, flags message.Flags) comm.Header {
 	return onReduce.Of(b.index).Header(r.Job(), message.Count{N: b.step}, flags)
 }
 
 // sums runs all sums, or maxima, of one wire format as one all-reduce.
-func (r *reducer) sums(ctx context.Context, b *bucket, kind compress.OpKind, of compress.Wire, format collective.Format, flags uint16) (uint16, error) {
+func (r *reducer) sums(ctx context.Context, b *bucket, kind compress.OpKind, of compress.Wire, format collective.Format, flags message.Flags) (message.Flags, error) {
 	n, only := 0, []float32(nil)
 	for i := range b.ops {
 		if op := &b.ops[i]; op.Kind == kind && op.Wire == of {
@@ -147,17 +147,17 @@ func (r *reducer) sums(ctx context.Context, b *bucket, kind compress.OpKind, of 
 }
 
 // sum folds x over all ranks, in place.
-func (r *reducer) sum(ctx context.Context, b *bucket, format collective.Format, x []float32, flags uint16) (uint16, error) {
+func (r *reducer) sum(ctx context.Context, b *bucket, format collective.Format, x []float32, flags message.Flags) (message.Flags, error) {
 	return collective.AllReduce(ctx, r.net, r.group, r.Job().Topology, r.header(b, flags), x, format)
 }
 
 // sumAll folds each of xs over all ranks, in place, in the frames of one.
-func (r *reducer) sumAll(ctx context.Context, b *bucket, format collective.Format, xs [][]float32, flags uint16) (uint16, error) {
+func (r *reducer) sumAll(ctx context.Context, b *bucket, format collective.Format, xs [][]float32, flags message.Flags) (message.Flags, error) {
 	return collective.AllReduceAll(ctx, r.net, r.group, r.Job().Topology, r.header(b, flags), xs, format)
 }
 
 // gathers runs all gathers of a round as one.
-func (r *reducer) gathers(ctx context.Context, b *bucket, flags uint16, held *[]func()) (uint16, error) {
+func (r *reducer) gathers(ctx context.Context, b *bucket, flags message.Flags, held *[]func()) (message.Flags, error) {
 	n := 0
 	for i := range b.ops {
 		if b.ops[i].Kind == compress.OpGather {
@@ -209,7 +209,7 @@ func (r *reducer) gathers(ctx context.Context, b *bucket, flags uint16, held *[]
 
 // scatters runs all all-to-alls of a round as one: to each rank the slices that
 // are for it, every one behind its length.
-func (r *reducer) scatters(ctx context.Context, b *bucket, flags uint16, held *[]func()) (uint16, error) {
+func (r *reducer) scatters(ctx context.Context, b *bucket, flags message.Flags, held *[]func()) (message.Flags, error) {
 	var ops []*compress.Op
 	for i := range b.ops {
 		if op := &b.ops[i]; op.Kind == compress.OpScatter {

@@ -70,7 +70,7 @@ func (r *fused) cycles(ctx context.Context, h comm.Host) error {
 }
 
 // cycle exchanges the tensors of a step.
-func (r *fused) cycle(ctx context.Context, h comm.Host, flags uint16) (uint16, error) {
+func (r *fused) cycle(ctx context.Context, h comm.Host, flags message.Flags) (message.Flags, error) {
 	next := h.Now() + r.Job().Cycle
 	for done := 0; done < len(r.buckets); {
 		if err := h.Sleep(ctx, max(0, next-h.Now())); err != nil {

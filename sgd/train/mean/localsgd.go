@@ -12,6 +12,7 @@ import (
 	"github.com/gradlab/gradlab/sgd/train"
 	"github.com/gradlab/gradlab/sgd/train/checkpoint"
 	"github.com/gradlab/gradlab/sgd/train/compute"
+	"github.com/gradlab/gradlab/sgd/train/message"
 	"github.com/gradlab/gradlab/sgd/train/wire"
 )
 
@@ -181,7 +182,7 @@ func (l *localWorker) begin() {
 }
 
 // rounds makes the local steps of one round, and its exchange.
-func (l *localWorker) rounds(ctx context.Context, pass train.Pass) (flags uint16, err error) {
+func (l *localWorker) rounds(ctx context.Context, pass train.Pass) (flags message.Flags, err error) {
 	for {
 		pass.Alone = !l.due(l.Step() + 1)
 		if err := l.Compute(ctx, pass); err != nil {
@@ -219,7 +220,7 @@ func (l *localWorker) descend() error {
 }
 
 // agree exchanges pseudo-gradients and takes up what comes of them.
-func (l *localWorker) agree(ctx context.Context) (flags uint16, err error) {
+func (l *localWorker) agree(ctx context.Context) (flags message.Flags, err error) {
 	ask, err := l.Asks(l.told, l.Step())
 	if err != nil {
 		return 0, err

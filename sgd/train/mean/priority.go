@@ -35,9 +35,9 @@ type first struct {
 	// Of the step before, which the main activity finishes in its forward pass,
 	// from the last bucket to the first: the order of layers.
 	update sgd.Step
-	left   int    // buckets whose parameters are still old
-	there  []bool // by bucket: its sum is
-	flags  uint16 // heard so far
+	left   int           // buckets whose parameters are still old
+	there  []bool        // by bucket: its sum is
+	flags  message.Flags // heard so far
 	stood  time.Duration
 
 	whole time.Duration // when the last sum of a step was there; read behind its token
@@ -64,7 +64,7 @@ func (r *first) exchanges(ctx context.Context, h comm.Host, step int) error {
 	done := make([]bool, len(r.buckets))
 	for before := int64(0); ; step, before = step+1, before+int64(len(done)) {
 		clear(done)
-		flags := uint16(0)
+		flags := message.Flags(0)
 		all, own := 0, 0 // buckets that all ranks have made; that this one has told of
 		for n := range done {
 			for ; own <= n && n == all; own++ { // there is none to exchange

@@ -100,7 +100,7 @@ type reducer struct {
 	pass    train.Pass      // of a round whose exchange comes behind it
 	net     comm.Endpoint   // h, for collectives
 	work    comm.Work       // of a round
-	ask     uint16          // what this rank asks of all in the present round
+	ask     message.Flags   // what this rank asks of all in the present round
 }
 
 func newReducer(of *train.Rank, gather bool) (*reducer, error) {
@@ -230,7 +230,7 @@ func (r *reducer) plan(ctx context.Context) {
 }
 
 // round makes one step: gradient, exchange, update.
-func (r *reducer) round(ctx context.Context) (flags uint16, err error) {
+func (r *reducer) round(ctx context.Context) (flags message.Flags, err error) {
 	tl := r.Job().Timeline(r.ID(), r.Step())
 	if r.ask, err = r.Asks(r.Step(), r.Step()+1); err != nil {
 		return 0, err

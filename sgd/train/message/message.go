@@ -20,7 +20,7 @@ func (Nothing) Put(h comm.Header) comm.Header { return h }
 func ReadNothing(comm.Header) Nothing { return Nothing{} }
 
 // Flags are bits of a message that collectives OR along their way.
-type Flags = uint16
+type Flags = comm.Flags
 
 // Origin is where frames come from: of a job, or of a rank of it.
 type Origin interface {
