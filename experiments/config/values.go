@@ -60,17 +60,19 @@ func makeAll(text string, depth int) ([]string, error) {
 		return nil, fmt.Errorf("makers stand more than %d deep in each other", maxNested)
 	}
 	out := []string{""}
-	add := func(parts ...string) error {
+	var same strings.Builder // what follows in all of them
+	multiply := func(parts []string) error {
 		if len(out)*len(parts) > maxValues {
 			return fmt.Errorf("more than %d values", maxValues)
 		}
 		var next []string
 		for _, head := range out {
 			for _, tail := range parts {
-				next = append(next, head+tail)
+				next = append(next, head+same.String()+tail)
 			}
 		}
 		out = next
+		same.Reset()
 		return nil
 	}
 	for i, brackets := 0, 0; i < len(text); {
@@ -81,9 +83,9 @@ func makeAll(text string, depth int) ([]string, error) {
 				return nil, errors.New(`a double quote has no other`)
 			}
 			if brackets > 0 {
-				_ = add(text[i : i+end])
+				same.WriteString(text[i : i+end])
 			} else {
-				_ = add(text[i+1 : i+end-1])
+				same.WriteString(text[i+1 : i+end-1])
 			}
 			i += end
 			continue
@@ -94,7 +96,7 @@ func makeAll(text string, depth int) ([]string, error) {
 		}
 		word := wordAt(text[i:])
 		if word == "" {
-			_ = add(text[i : i+1])
+			same.WriteByte(text[i])
 			i++
 			continue
 		}
@@ -102,7 +104,7 @@ func makeAll(text string, depth int) ([]string, error) {
 		rest := strings.TrimLeft(text[open:], " ")
 		do := makers[word]
 		if do == nil || !strings.HasPrefix(rest, "(") {
-			_ = add(word)
+			same.WriteString(word)
 			i = open
 			continue
 		}
@@ -127,12 +129,12 @@ func makeAll(text string, depth int) ([]string, error) {
 				return nil, fmt.Errorf("more than %d values", maxValues)
 			}
 		}
-		if err := add(all...); err != nil {
+		if err := multiply(all); err != nil {
 			return nil, err
 		}
 		i = end + 1
 	}
-	return out, nil
+	return out, multiply([]string{""})
 }
 
 // wordAt is the word that text begins with, "" if it begins with none.

@@ -84,6 +84,14 @@ func FuzzValues(f *testing.F) {
 
 // No part that comes with gradlab is named as what makes values is: only a user's
 // own needs quotes.
+// A long text takes no more than a short one for each of its letters.
+func TestLongValues(t *testing.T) {
+	text := strings.Repeat("x[1", 1000)
+	if n := testing.AllocsPerRun(1, func() { _, _ = Values(text) }); n > 200 {
+		t.Errorf("%v allocations for %d letters", n, len(text))
+	}
+}
+
 func TestMakersAreNoParts(t *testing.T) {
 	t.Parallel()
 	for _, names := range [][]string{
