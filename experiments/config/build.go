@@ -76,6 +76,7 @@ var specs = map[string]func(text string) (string, error){
 	"mode":           canonical(train.Modes),
 	"policy":         canonical(staleness.Policies),
 	"corrector":      canonical(staleness.Correctors),
+	"metric":         metricName,
 	"topology":       canonical(collective.Topologies),
 	"graph":          canonical(collective.Graphs),
 	"outer":          canonical(sgd.Optimizers),
@@ -186,22 +187,57 @@ func (c *Config) resolveKeys() []error {
 	return errs
 }
 
-// Goal is what keys target, target_of and metric say.
-func (c Config) Goal() record.Goal {
-	return record.Goal{Loss: c.Metric == "loss", OfBest: c.TargetOf == targetBest && c.Target > 0, Value: c.Target}
+// metricName refuses what no metric is called. Models may have any others.
+func metricName(text string) (string, error) {
+	if text == sgd.First {
+		return text, nil
+	}
+	return text, sgd.CheckMetrics([]sgd.Metric{metricCalled(text)})
+}
+
+// metricCalled is the metric of a name, whose direction is known only if the metric is.
+func metricCalled(name string) sgd.Metric {
+	if m, ok := sgd.FindMetric(sgd.KnownMetrics(), name); ok {
+		return m
+	}
+	return sgd.Metric{Name: name}
+}
+
+// Goal is what keys target and metric say, of a model with these metrics.
+func (c Config) Goal(metrics []sgd.Metric) (record.Goal, error) {
+	goal := c.Target
+	if goal.Metric.Name == "" && c.Metric != sgd.First && len(metrics) > 0 {
+		m, ok := sgd.FindMetric(metrics, c.Metric)
+		if !ok {
+			return record.Goal{}, fmt.Errorf("key \"metric\": %w", record.NoMetric(c.Metric, metrics))
+		}
+		goal.Metric = m
+	}
+	goal, err := goal.Among(metrics)
+	if err != nil {
+		return record.Goal{}, fmt.Errorf("key \"target\": %w", err)
+	}
+	return goal, nil
 }
 
 // checkUntil refuses a target that cannot come.
 func (c *Config) checkUntil() error {
-	if err := c.Goal().Check(); err != nil {
+	if name := c.Target.Metric.Name; name != "" && name != c.Metric {
+		return fmt.Errorf("key \"metric\": target=%s is of %s, and metric=%s says that runs are compared by another; leave one of the two out", c.Target, name, c.Metric)
+	}
+	goal := c.Target
+	if m, ok := sgd.FindMetric(sgd.KnownMetrics(), c.Metric); ok {
+		goal.Metric = m
+	}
+	if err := goal.Check(); err != nil {
 		return fmt.Errorf("key \"target\": %w", err)
 	}
 	switch {
 	case c.Until == UntilEnd:
-	case c.Until == UntilTarget && c.Target == 0:
-		return errors.New("key \"until\": until=target needs a target, the test accuracy or loss at which the run ends; add target=0.95, or target=loss<=1.9")
-	case c.Until == UntilTarget && c.TargetOf == targetBest:
-		return fmt.Errorf("key \"until\": with target=%s no run knows where it ends, as others may reach more; give a value, such as target=0.95", c.Goal())
+	case c.Until == UntilTarget && !c.Target.Asked():
+		return errors.New("key \"until\": until=target needs a target, the value on the test set at which the run ends; add target=0.95, or target=loss<=1.9")
+	case c.Until == UntilTarget && c.Target.OfBest:
+		return fmt.Errorf("key \"until\": with target=%s no run knows where it ends, as others may reach more; give a value, such as target=0.95", c.Target)
 	case c.Weightless:
 		return errors.New("key \"until\": a run with weightless=true learns nothing that could end it; use until=end")
 	case c.EvalEvery == 0:
@@ -363,8 +399,12 @@ func (c Config) Assemble(ds sgd.Dataset, at Places) (*train.Job, *CodecPrices, e
 	if err := c.elastic(j); err != nil {
 		return nil, nil, &Error{err}
 	}
+	goal, err := c.Goal(model.Metrics())
+	if err != nil {
+		return nil, nil, &Error{err}
+	}
 	if c.Until == UntilTarget {
-		j.Until = c.Goal()
+		j.Until = goal
 	}
 	if c.Processes() {
 		j.Here = 1

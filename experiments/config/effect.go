@@ -49,25 +49,10 @@ const (
 const Plateau = 5
 
 // IsSettled reports whether a run with these evaluations ends with the last of them: by
-// until=plateau.
-func (c Config) IsSettled(evals []record.Eval) bool {
-	if c.Until != UntilPlateau {
-		return false
-	}
-	goal, best := c.Goal(), 0
-	for i, e := range evals {
-		if v, of := goal.Of(e), goal.Of(evals[best]); goal.Loss && v < of || !goal.Loss && v > of {
-			best = i
-		}
-	}
-	return len(evals)-1-best >= Plateau
+// until=plateau. goal is by what they are compared.
+func (c Config) IsSettled(goal record.Goal, evals []record.Eval) bool {
+	return c.Until == UntilPlateau && len(evals)-1-max(0, goal.Best(evals)) >= Plateau
 }
-
-// Values of key target_of: target is a value, or a share of the best that runs reach.
-const (
-	targetValue = "value"
-	targetBest  = "best"
-)
 
 // Effect is what a key can change in this configuration: with until=target and
 // until=plateau, the keys that say where the run ends are chosen, too.
@@ -141,7 +126,7 @@ func (c Config) Trajectory() string {
 		switch k.Name {
 		case "network.per_host": // topologies add in the order of nodes
 			return !servers
-		case "target", "target_of", "metric": // runs that these end are not Timeless
+		case "target", "metric": // runs that these end are not Timeless
 			return false
 		}
 		return k.Effect() != Environment

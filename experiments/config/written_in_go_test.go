@@ -33,7 +33,7 @@ func TestWrittenInGo(t *testing.T) {
 			"CodecPrices": func() error { _, err := c.CodecPrices(Places{}); return err },
 			"Spread":      func() error { _, err := c.Spread(); return err },
 			"rest": func() error {
-				c.Goal()
+				_, _ = c.Goal(measured)
 				c.Place(2)
 				c.Emulated(nil)
 				c.CodecsBilled(nil)

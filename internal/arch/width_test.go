@@ -34,7 +34,6 @@ var wide = map[string]width{
 	"experiments/cli env":         {106, 40},
 	"experiments/config":          {files: 33},
 	"experiments/config Config":   {88, 22},
-	"experiments/report Task":     {81, 15},
 	"experiments/reproduce Lab":   {36, 18},
 	"sgd/data":                    {files: 61},
 	"sgd/data recipe":             {30, 14},

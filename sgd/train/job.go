@@ -230,6 +230,9 @@ func (j *Job) Check() error {
 	case j.NonFinite != "" && j.NonFinite != "fail" && j.NonFinite != "zero":
 		return fmt.Errorf("nonfinite is %q, want fail or zero", j.NonFinite)
 	}
+	if err := j.checkMetrics(); err != nil {
+		return err
+	}
 	if _, err := j.schedule(); err != nil {
 		return err
 	}
