@@ -92,11 +92,15 @@ func tunedBy(at config.Places, t *sweep.Tuning, of config.Config) error {
 	if t.ByTime {
 		return nil
 	}
-	j, err := of.Build(at, nil)
+	ds, err := of.Open(at, nil)
 	if err != nil {
 		return err
 	}
-	metrics := j.Model.Metrics()
+	model, err := of.ModelFor(ds.Train)
+	if err != nil {
+		return err
+	}
+	metrics := model.Metrics()
 	if t.By == "" {
 		goal, err := of.Goal(metrics)
 		t.By = goal.Metric.Name
