@@ -20,6 +20,7 @@ import (
 	"github.com/gradlab/gradlab/sgd/profile"
 	"github.com/gradlab/gradlab/sgd/train"
 	_ "github.com/gradlab/gradlab/sgd/train/gossip"      // its modes
+	_ "github.com/gradlab/gradlab/sgd/train/mean"        // likewise
 	_ "github.com/gradlab/gradlab/sgd/train/replicas"    // likewise
 	_ "github.com/gradlab/gradlab/sgd/train/sandblaster" // likewise
 	"github.com/gradlab/gradlab/sgd/train/timing"
