@@ -41,8 +41,8 @@ func TestF2WorkersDie(t *testing.T) {
 				killed++
 			}
 		}
-		if r.Accuracy < 0.5 { // of those that are left, who learn on
-			t.Errorf("%v: accuracy %.3f, and %.3f where nobody died", more, r.Accuracy, whole.Accuracy)
+		if r.Values["accuracy"] < 0.5 { // of those that are left, who learn on
+			t.Errorf("%v: accuracy %.3f, and %.3f where nobody died", more, r.Values["accuracy"], whole.Values["accuracy"])
 		}
 		if again := mustExecute(t, append(set, deaths(6, at, at, at+at/2))...); again.ParamsSHA256 != r.ParamsSHA256 || again.VirtualSeconds != r.VirtualSeconds {
 			t.Errorf("%v: the same deaths give another run", more)
@@ -70,7 +70,7 @@ func TestF2DeathsOverAStop(t *testing.T) {
 		}
 		opt.Stopping = nil
 		r, err := Execute(t.Context(), run, opt)
-		if err != nil || r.Steps != whole.Steps || len(r.Lost) != 1 || !r.Degraded || r.Accuracy < 0.5 {
+		if err != nil || r.Steps != whole.Steps || len(r.Lost) != 1 || !r.Degraded || r.Values["accuracy"] < 0.5 {
 			t.Errorf("%v: %+v, %v", more, r, err)
 		}
 	}

@@ -13,6 +13,7 @@ import (
 	"time"
 
 	"github.com/gradlab/gradlab/experiments/config"
+	"github.com/gradlab/gradlab/experiments/progress"
 	"github.com/gradlab/gradlab/experiments/tensorboard"
 	"github.com/gradlab/gradlab/sgd/train/record"
 )
@@ -124,16 +125,11 @@ func (e *events) progress(p record.Progress) error {
 }
 
 func (e *events) eval(v record.Eval) error {
-	vs := []tensorboard.Value{
-		tensorboard.Scalar("test/accuracy", v.Accuracy), tensorboard.Scalar("test/loss", v.Loss),
-		tensorboard.Scalar("cost/bytes_up", float64(v.BytesUp)), tensorboard.Scalar("cost/bytes_down", float64(v.BytesDown)),
+	var vs []tensorboard.Value
+	for _, name := range slices.Sorted(maps.Keys(v.Values)) {
+		vs = append(vs, tensorboard.Scalar("test/"+name, v.Values[name]))
 	}
-	if v.Top5 > 0 {
-		vs = append(vs, tensorboard.Scalar("test/top5", v.Top5))
-	}
-	for _, name := range slices.Sorted(maps.Keys(v.Metrics)) {
-		vs = append(vs, tensorboard.Scalar("test/"+name, v.Metrics[name]))
-	}
+	vs = append(vs, tensorboard.Scalar("cost/bytes_up", float64(v.BytesUp)), tensorboard.Scalar("cost/bytes_down", float64(v.BytesDown)))
 	return e.tell(v.Step, v.Seconds, vs)
 }
 
@@ -160,13 +156,18 @@ func (e *events) close() error { return e.file.Close() }
 func resultMarkdown(r *Result) string {
 	var b strings.Builder
 	b.WriteString("| | |\n|---|---|\n")
-	for _, row := range [][2]string{
-		{"status", r.Status}, {"accuracy", fmt.Sprintf("%.4f", r.Accuracy)}, {"loss", fmt.Sprintf("%.4f", r.Loss)},
+	rows := [][2]string{{"status", r.Status}}
+	for _, m := range r.Metrics {
+		if x, ok := r.Values[m.Name]; ok {
+			rows = append(rows, [2]string{m.Head(), progress.Value(m, x)})
+		}
+	}
+	for _, row := range append(rows, [][2]string{
 		{"updates", fmt.Sprint(r.Steps)}, {"wall seconds", fmt.Sprintf("%.3f", r.WallSeconds)},
 		{"virtual seconds", fmt.Sprintf("%.3f", r.VirtualSeconds)}, {"bytes up", fmt.Sprint(r.BytesUp)}, {"bytes down", fmt.Sprint(r.BytesDown)},
 		{"staleness, mean and most", fmt.Sprintf("%.2f, %d", r.StalenessMean, r.StalenessMax)}, {"parameters SHA-256", r.ParamsSHA256},
 		{"lost", strings.Join(r.Lost, "; ")},
-	} {
+	}...) {
 		fmt.Fprintf(&b, "| %s | %s |\n", row[0], row[1])
 	}
 	return b.String()

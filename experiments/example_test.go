@@ -40,7 +40,7 @@ codec: [raw, qsgd(bits=4)]
 		panic(err)
 	}
 	for _, r := range results {
-		fmt.Printf("%s: %d bytes, %.1f ms of virtual time, accuracy above 0.8: %v\n", r.Name, r.BytesUp, 1e3*r.VirtualSeconds, r.Accuracy > 0.8)
+		fmt.Printf("%s: %d bytes, %.1f ms of virtual time, accuracy above 0.8: %v\n", r.Name, r.BytesUp, 1e3*r.VirtualSeconds, r.Values["accuracy"] > 0.8)
 	}
 	// Output:
 	// codec=raw: 3470400 bytes, 25.1 ms of virtual time, accuracy above 0.8: true

@@ -220,8 +220,13 @@ func (e *execution) load() (err error) {
 
 // begin makes what hears of the run, and opens its record.
 func (e *execution) begin() error {
-	e.rec = &recorder{f: e.f, hold: e.hold, job: e.job, hash: e.hash, virtual: e.config.OnNet().Virtual, watch: e.opt.Watch,
-		status: Status{Schema: Schema, State: "running", Started: time.Now().UTC(), Recipe: e.recipe, Run: e.run.Name, Hash: e.hash}}
+	metrics := e.job.Model.Metrics()
+	goal, err := e.config.Goal(metrics)
+	if err != nil {
+		return err
+	}
+	e.rec = &recorder{f: e.f, goal: goal, hold: e.hold, job: e.job, hash: e.hash, virtual: e.config.OnNet().Virtual, watch: e.opt.Watch,
+		status: Status{Schema: Schema, State: "running", Started: time.Now().UTC(), Recipe: e.recipe, Run: e.run.Name, Hash: e.hash, Metrics: metrics}}
 	e.hooks()
 	e.ends = append(e.ends, e.shut)
 	if err := e.open(); err != nil {
@@ -285,7 +290,9 @@ func (e *execution) requeued() bool {
 // open makes the observer, which begins from the state that there is, opens the files that
 // the run is told in, and removes those in which an earlier leg told its end.
 func (e *execution) open() (err error) {
-	settled := func(ev record.Eval) bool { return e.config.IsSettled(append(slices.Clone(e.rec.evals), ev)) }
+	settled := func(ev record.Eval) bool {
+		return e.config.IsSettled(e.rec.goal, append(slices.Clone(e.rec.evals), ev))
+	}
 	e.obs = &train.Observer{Job: e.job, Sink: e.rec, Settled: settled}
 	e.rec.obs, e.rec.from, e.rec.kept, e.rec.last, e.f.base = e.obs, 0, 0, nil, counters{}
 	if e.src != nil {
@@ -415,7 +422,7 @@ func (e *execution) result() (*Result, error) {
 		if n := len(rec.evals); n > 0 {
 			last := rec.evals[n-1]
 			r.AccuracyAt = last.Step
-			r.Accuracy, r.Top5, r.Loss, r.Metrics = last.Accuracy, last.Top5, last.Loss, last.Metrics
+			r.Values = last.Values
 		}
 	}
 	if e.src != nil {
@@ -437,7 +444,7 @@ func (e *execution) result() (*Result, error) {
 	}
 	r.Restarts = rec.status.Restarts
 	r.TrainLoss, r.Extends = rec.trainLoss, f.extends()
-	r.Reach(e.config.Goal(), rec.evals)
+	r.Reach(rec.goal, rec.evals)
 	return r, nil
 }
 

@@ -14,6 +14,7 @@ import (
 	"github.com/gradlab/gradlab/experiments/config"
 	"github.com/gradlab/gradlab/internal/regular"
 	"github.com/gradlab/gradlab/lrschedule"
+	"github.com/gradlab/gradlab/sgd"
 	"github.com/gradlab/gradlab/sgd/train"
 	"github.com/gradlab/gradlab/sgd/train/record"
 )
@@ -39,7 +40,7 @@ func keepsLast(j *train.Job) bool {
 }
 
 // extensible lists the keys that say where a run ends.
-var extensible = []string{"steps", "epochs", "until", "target", "target_of", "metric"}
+var extensible = []string{"steps", "epochs", "until", "target", "metric"}
 
 // Extend makes a finished run longer: changes are keys that say where it ends, such
 // as steps=2000. The longer run has a folder of its own beside the first one, begins
@@ -82,7 +83,7 @@ func Extend(ctx context.Context, folder string, changes []string, opt Options) (
 		err = fmt.Errorf("rates of schedule=%s depend on how many steps are planned, so that the beginning of a run of %d steps is not this one; make it anew: gradlab run %s steps=%d",
 			run.Config.Schedule, job.Updates, filepath.Join(folder, "config.yaml"), job.Updates)
 	case run.Config.Until != config.UntilEnd:
-		err = endedBefore(folder, m.Version, run.Config)
+		err = endedBefore(folder, m.Version, run.Config, job.Model.Metrics())
 	}
 	if err != nil {
 		return nil, &config.Error{Err: fmt.Errorf("%s cannot be extended: %w", folder, err)}
@@ -173,12 +174,15 @@ func noCheckpoint(j *train.Job) error {
 
 // endedBefore refuses a run that is to end where it came to before a step: at a target that
 // was reached, or on a plateau.
-func endedBefore(folder string, step int, c config.Config) error {
+func endedBefore(folder string, step int, c config.Config, metrics []sgd.Metric) error {
+	goal, err := c.Goal(metrics)
+	if err != nil {
+		return err
+	}
 	b, err := regular.ReadFile(filepath.Join(folder, metricsFile), regular.Any)
 	if err != nil {
 		return err
 	}
-	goal := c.Goal()
 	var evals []record.Eval
 	for _, m := range ParseMetrics(b) {
 		e := m.Eval
@@ -188,8 +192,8 @@ func endedBefore(folder string, step int, c config.Config) error {
 		evals = append(evals, *e)
 		switch {
 		case c.Until == config.UntilTarget && goal.Reached(*e):
-			return fmt.Errorf("it reached target=%v at step %d; give one that is further, or until=end", goal, e.Step)
-		case c.IsSettled(evals):
+			return fmt.Errorf("it reached target=%v at step %d; give one that is further, or until=end", c.Target, e.Step)
+		case c.IsSettled(goal, evals):
 			return fmt.Errorf("it was on a plateau at step %d, %d evaluations behind its best; give until=end", e.Step, config.Plateau)
 		}
 	}

@@ -30,8 +30,8 @@ func TestProgramsTrain(t *testing.T) {
 			keys := []string{model, "data=digits", "workers=3", "epochs=0", "steps=60", "batch=16", "mode=reduce", "codec=feedback(topk(keep=0.1))", "schedule=constant(lr=0.1)"}
 			vir := mustExecute(t, append(keys, "net=sim")...)
 			loc := mustExecute(t, append(keys, "net=local", "overlap=true")...)
-			if vir.ParamsSHA256 != loc.ParamsSHA256 || vir.Accuracy < 0.8 || vir.VirtualSeconds == 0 {
-				t.Errorf("sim %s, accuracy %v, %v virtual seconds; local %s", vir.ParamsSHA256, vir.Accuracy, vir.VirtualSeconds, loc.ParamsSHA256)
+			if vir.ParamsSHA256 != loc.ParamsSHA256 || vir.Values["accuracy"] < 0.8 || vir.VirtualSeconds == 0 {
+				t.Errorf("sim %s, accuracy %v, %v virtual seconds; local %s", vir.ParamsSHA256, vir.Values["accuracy"], vir.VirtualSeconds, loc.ParamsSHA256)
 			}
 			if patience.Long { // starts processes: ranks, each with a program of its own
 				run := mustRuns(t, small, append(keys, "net=grpc")...)[0]
@@ -48,7 +48,7 @@ func TestProgramsTrain(t *testing.T) {
 			}
 			opt.Stopping = nil
 			again, err := Execute(t.Context(), run, opt)
-			if err != nil || again.ParamsSHA256 != whole.ParamsSHA256 || again.VirtualSeconds != whole.VirtualSeconds || again.Accuracy != whole.Accuracy {
+			if err != nil || again.ParamsSHA256 != whole.ParamsSHA256 || again.VirtualSeconds != whole.VirtualSeconds || again.Values["accuracy"] != whole.Values["accuracy"] {
 				t.Errorf("stopped and resumed: %+v, %v; in one go %+v", again, err, whole)
 			}
 		})
@@ -61,8 +61,8 @@ func TestProgramsTrainInBFloat16(t *testing.T) {
 	keys := []string{strings.TrimSuffix(computed(t, "numpy", "testdata/external/numpy_softmax.py"), ")") + ",values=bf16)", "data=digits", "workers=2",
 		"epochs=0", "steps=60", "batch=16", "mode=reduce", "schedule=constant(lr=0.1)"}
 	vir, loc := mustExecute(t, append(keys, "net=sim")...), mustExecute(t, append(keys, "net=local")...)
-	if vir.ParamsSHA256 != loc.ParamsSHA256 || vir.Accuracy < 0.8 {
-		t.Errorf("sim %s, accuracy %v; local %s", vir.ParamsSHA256, vir.Accuracy, loc.ParamsSHA256)
+	if vir.ParamsSHA256 != loc.ParamsSHA256 || vir.Values["accuracy"] < 0.8 {
+		t.Errorf("sim %s, accuracy %v; local %s", vir.ParamsSHA256, vir.Values["accuracy"], loc.ParamsSHA256)
 	}
 	if full := mustExecute(t, append(keys, strings.TrimSuffix(keys[0], ",values=bf16)")+")")...); full.ParamsSHA256 == vir.ParamsSHA256 {
 		t.Error("float32 gives the same bits")
@@ -77,8 +77,8 @@ func TestOverheadIsMeasured(t *testing.T) {
 	}
 	model := strings.Replace(computed(t, "torch", "-m gradlab.overhead"), "overhead", "overhead --width=2 --side=32 --steps=2", 1)
 	r := mustExecute(t, model, "data=external(train=100,test=4)", "workers=1", "batch=2", "net=local", "mode=reduce", "epochs=0", "steps=9", "eval_every=100", "schedule=constant(lr=0.01)")
-	m := r.Metrics
-	if len(m) != 8 || m["bare_least_ms"] <= 0 || m["bare_least_ms"] > m["bare_median_ms"] || m["run_least_ms"] > m["run_median_ms"] {
+	m := r.Values
+	if len(m) != 10 || m["bare_least_ms"] <= 0 || m["bare_least_ms"] > m["bare_median_ms"] || m["run_least_ms"] > m["run_median_ms"] {
 		t.Errorf("%v", m)
 	}
 	if got, want := m["clock_median_percent"], 100*(m["run_median_ms"]/m["bare_median_ms"]-1); math.Abs(got-want) > 1e-6*math.Abs(want) {
@@ -93,13 +93,13 @@ func TestProgramsOwnSamples(t *testing.T) {
 	model := computed(t, "torch", "testdata/external/torch_own.py")
 	keys := []string{model, "data=external(train=500,test=100)", "workers=2", "epochs=4", "steps=0", "batch=10", "mode=reduce", "schedule=constant(lr=0.5)"}
 	r := mustExecute(t, keys...)
-	if r.Accuracy < 0.95 || r.Steps != 100 {
-		t.Errorf("accuracy %v after %d steps", r.Accuracy, r.Steps)
+	if r.Values["accuracy"] < 0.95 || r.Steps != 100 {
+		t.Errorf("accuracy %v after %d steps", r.Values["accuracy"], r.Steps)
 	}
 	// What it measures besides is kept with every evaluation.
-	first, last := r.Evals[0].Metrics, r.Evals[len(r.Evals)-1].Metrics
-	if r.Metrics["mae"] != last["mae"] || last["mae"] <= 0 || last["mae"] > 0.2 || len(r.Evals) > 1 && last["mae"] >= first["mae"] {
-		t.Errorf("mae %v, evaluations %v to %v", r.Metrics, first, last)
+	first, last := r.Evals[0].Values, r.Evals[len(r.Evals)-1].Values
+	if r.Values["mae"] != last["mae"] || last["mae"] <= 0 || last["mae"] > 0.2 || len(r.Evals) > 1 && last["mae"] >= first["mae"] {
+		t.Errorf("mae %v, evaluations %v to %v", r.Values, first, last)
 	}
 	if _, events := eventsOf(t, r.Folder); containing(events, "test/mae") != len(r.Evals) {
 		t.Errorf("%d events test/mae of %d evaluations", containing(events, "test/mae"), len(r.Evals))

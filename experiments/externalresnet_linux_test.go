@@ -58,10 +58,10 @@ func agree(t *testing.T, ours, theirs *Result, evals int) {
 		}
 	}
 	for i, e := range ours.Evals {
-		close("evaluated", e.Loss, theirs.Evals[i].Loss)
-		t.Logf("step %d: loss %.6f there, %.6f here", e.Step, theirs.Evals[i].Loss, e.Loss)
+		close("evaluated", e.Values["loss"], theirs.Evals[i].Values["loss"])
+		t.Logf("step %d: loss %.6f there, %.6f here", e.Step, theirs.Evals[i].Values["loss"], e.Values["loss"])
 	}
-	close("in training", ours.Loss, theirs.Loss)
+	close("in training", ours.Values["loss"], theirs.Values["loss"])
 }
 
 // ResNet-20 in PyTorch and ours, on the same weights and samples, agree over 100 steps.

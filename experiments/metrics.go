@@ -17,8 +17,8 @@ import (
 
 const metricsFile = "metrics.jsonl"
 
-// Metric is a line of metrics.jsonl.
-type Metric struct {
+// Line is a line of metrics.jsonl.
+type Line struct {
 	Kind     string           `json:"kind"` // progress | eval | members
 	Progress *record.Progress `json:"progress,omitempty"`
 	Eval     *record.Eval     `json:"eval,omitempty"`
@@ -27,8 +27,8 @@ type Metric struct {
 }
 
 // parseMetric reads a line; nil: it is torn or damaged, or of a kind that is not known.
-func parseMetric(b []byte) *Metric {
-	var m Metric
+func parseMetric(b []byte) *Line {
+	var m Line
 	if json.Unmarshal(b, &m) != nil || m.Progress == nil && m.Eval == nil && m.Members == nil {
 		return nil
 	}
@@ -37,8 +37,8 @@ func parseMetric(b []byte) *Metric {
 
 // ParseMetrics reads the whole lines of a metrics file; what is no such line,
 // a torn one or one of a kind from later versions, is left out.
-func ParseMetrics(b []byte) []Metric {
-	var out []Metric
+func ParseMetrics(b []byte) []Line {
+	var out []Line
 	for text := range bytes.Lines(b) {
 		if m := parseMetric(text); m != nil {
 			out = append(out, *m)
@@ -53,7 +53,7 @@ type line struct {
 	sum  uint64 // the first eight bytes of the line's SHA-256
 }
 
-func lineOf(m *Metric, text []byte) line {
+func lineOf(m *Line, text []byte) line {
 	h := sha256.Sum256(text)
 	l := line{-1, binary.BigEndian.Uint64(h[:])}
 	switch {
@@ -147,7 +147,7 @@ func (f *folder) appendMetrics(from int) (evals []record.Eval, err error) {
 }
 
 // metric appends a line to metrics.jsonl.
-func (f *folder) metric(m Metric) error {
+func (f *folder) metric(m Line) error {
 	b, err := json.Marshal(m)
 	if err != nil {
 		return err

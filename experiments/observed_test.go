@@ -67,6 +67,10 @@ func valuesToTry(k config.Key) (values []string) {
 		for _, o := range config.Observations() {
 			values = append(values, o.Spec)
 		}
+	case k.Name == "metric":
+		values = []string{"loss"}
+	case k.Name == "target":
+		values = []string{"0.25", "loss<=1.5", "0.9best"}
 	case k.OneOf() != nil:
 		values = slices.DeleteFunc(k.OneOf(), func(word string) bool { return word == k.Default })
 	default:

@@ -44,8 +44,8 @@ func TestOwnTable(t *testing.T) {
 	if strings.Count(said.String(), "line 1 holds") != 1 || note > strings.Index(said.String(), "done:") {
 		t.Errorf("a run of a table says\n%s", said.String())
 	}
-	if res.Accuracy < 0.95 {
-		t.Errorf("accuracy %g of two classes that a line parts", res.Accuracy)
+	if res.Values["accuracy"] < 0.95 {
+		t.Errorf("accuracy %g of two classes that a line parts", res.Values["accuracy"])
 	}
 	if _, err := run.Build(config.Places{Dir: t.TempDir()}, nil); err == nil || !strings.Contains(err.Error(), "mine.csv") {
 		t.Errorf("%v", err)

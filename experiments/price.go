@@ -244,7 +244,7 @@ func (l learned) Eval(e record.Eval) {
 	if !ok {
 		l.lacks("evaluation", e.Step)
 	}
-	e.Accuracy, e.Top5, e.Loss, e.Metrics, e.Spread, e.Averaged = was.Accuracy, was.Top5, was.Loss, was.Metrics, was.Spread, was.Averaged
+	e.Values, e.Spread, e.Averaged = was.Values, was.Spread, was.Averaged
 	l.to.Eval(e)
 }
 
@@ -284,7 +284,7 @@ func (s *source) complete(obs *train.Observer) error {
 		return fmt.Errorf("%s: model.safetensors is not what result.json says it is", s.folder)
 	}
 	last := s.evals[moment{obs.Final.Step, true}]
-	obs.Final.Accuracy, obs.Final.Loss, obs.Final.Metrics, obs.Final.Spread = last.Accuracy, last.Loss, last.Metrics, last.Spread
+	obs.Final.Values, obs.Final.Spread = last.Values, last.Spread
 	for i := range obs.Reports {
 		r := &obs.Reports[i]
 		r.Zeroed, r.Gap = s.ranks[r.Rank].Zeroed, s.ranks[r.Rank].Gap

@@ -15,6 +15,7 @@ import (
 	"github.com/gradlab/gradlab/comm"
 	"github.com/gradlab/gradlab/experiments/config"
 	"github.com/gradlab/gradlab/internal/regular"
+	"github.com/gradlab/gradlab/sgd"
 	"github.com/gradlab/gradlab/sgd/train/checkpoint"
 )
 
@@ -117,6 +118,8 @@ type Status struct {
 	Hash   string `json:"config_hash"`
 	Step   int    `json:"step"`
 	Error  string `json:"error,omitempty"`
+	// Metrics are those of the model; the first is what runs are compared by.
+	Metrics []sgd.Metric `json:"metrics,omitempty"`
 	// Restarts is how often an elastic run has gone back to its last checkpoint by itself.
 	Restarts int       `json:"restarts,omitempty"`
 	Started  time.Time `json:"started,omitzero"` // this leg, if the run was resumed
@@ -128,6 +131,9 @@ type Status struct {
 func (s Status) Check(path string) error {
 	if s.Schema != Schema {
 		return fmt.Errorf("%s was written by another gradlab (schema %d, this one reads schema %d); read it by that one", path, s.Schema, Schema)
+	}
+	if err := sgd.CheckMetrics(s.Metrics); err != nil {
+		return fmt.Errorf("%s, key \"metrics\": %w", filepath.Join(path, "status.json"), err)
 	}
 	return nil
 }

@@ -15,7 +15,6 @@ import (
 	"time"
 
 	"github.com/gradlab/gradlab/internal/patience"
-
 	"github.com/gradlab/gradlab/sgd"
 	"github.com/gradlab/gradlab/sgd/train/checkpoint"
 	"github.com/gradlab/gradlab/sgd/train/record"
@@ -267,7 +266,7 @@ func TestTornMetrics(t *testing.T) {
 	t.Parallel()
 	var whole bytes.Buffer
 	for step := 10; step <= 50; step += 10 {
-		for _, m := range []Metric{{Kind: "progress", Progress: &record.Progress{Step: step}}, {Kind: "eval", Eval: &record.Eval{Step: step, Accuracy: 0.5}}} {
+		for _, m := range []Line{{Kind: "progress", Progress: &record.Progress{Step: step}}, {Kind: "eval", Eval: &record.Eval{Step: step, Values: record.Values{"accuracy": 0.5}}}} {
 			b, err := json.Marshal(m)
 			if err != nil {
 				t.Fatal(err)
@@ -288,7 +287,7 @@ func TestTornMetrics(t *testing.T) {
 		if len(evals) != 4 {
 			t.Errorf("cut at %d: %d evaluations, want 4", cut, len(evals))
 		}
-		if err := f.metric(Metric{Kind: "eval", Eval: &record.Eval{Step: 60}}); err != nil {
+		if err := f.metric(Line{Kind: "eval", Eval: &record.Eval{Step: 60}}); err != nil {
 			t.Fatal(err)
 		}
 		f.metrics.Close()

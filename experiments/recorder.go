@@ -25,6 +25,7 @@ type recorder struct {
 	job       *train.Job
 	obs       *train.Observer
 	hash      string
+	goal      record.Goal // what the run is to reach and is compared by
 	status    Status
 	show      *progress.Run
 	watch     func(done, total int)
@@ -48,7 +49,7 @@ func (r *recorder) Progress(p record.Progress) {
 	p.BytesDown += r.f.base.Down
 	p.Seconds = r.clock(p.Seconds)
 	r.trainLoss, r.status.Step = p.Loss, p.Step
-	r.keep(r.f.metric(Metric{Kind: "progress", Progress: &p}))
+	r.keep(r.f.metric(Line{Kind: "progress", Progress: &p}))
 	r.keep(r.events.progress(p))
 	r.show.Progress(p)
 	if r.watch != nil {
@@ -62,22 +63,22 @@ func (r *recorder) Eval(e record.Eval) {
 	e.Seconds = r.clock(e.Seconds)
 	r.status.Step = e.Step
 	r.evals = append(r.evals, e)
-	r.keep(r.f.metric(Metric{Kind: "eval", Eval: &e}))
+	r.keep(r.f.metric(Line{Kind: "eval", Eval: &e}))
 	r.keep(r.events.eval(e))
-	r.show.Eval(e)
+	r.show.Eval(e, r.goal.Metric)
 	if r.obs.Reached {
 		why := "have reached the target: the run ends here (until=target)"
 		if !r.job.Until.Reached(e) {
 			why = fmt.Sprintf("are no new best, as %d evaluations in a row: the run ends here (until=plateau)", config.Plateau)
 		}
-		r.show.Note("accuracy %.4f and loss %.4f at step %d %s", e.Accuracy, e.Loss, e.Step, why)
+		r.show.Note("%s at step %d %s", progress.Measured(r.job.Model.Metrics(), e.Values), e.Step, why)
 	}
 }
 
 // Members implements train.MembersSink.
 func (r *recorder) Members(m train.Membership) {
 	m.Seconds = r.clock(m.Seconds)
-	r.keep(r.f.metric(Metric{Kind: "members", Members: &m}))
+	r.keep(r.f.metric(Line{Kind: "members", Members: &m}))
 	for _, l := range m.Left {
 		r.show.Note("worker %d: %s; the other %d go on from step %d", l.Worker, l.Why, len(m.Workers)-len(m.Joined), m.Step)
 	}

@@ -3,6 +3,7 @@ package experiments
 import (
 	"bytes"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"math"
 	"path/filepath"
@@ -13,6 +14,7 @@ import (
 
 	"github.com/gradlab/gradlab/comm"
 	"github.com/gradlab/gradlab/compress"
+	"github.com/gradlab/gradlab/sgd"
 	"github.com/gradlab/gradlab/sgd/train"
 	"github.com/gradlab/gradlab/sgd/train/record"
 )
@@ -26,46 +28,38 @@ type Result struct {
 	Status string `json:"status"` // done | stopped
 	// Ended says why a run that is done made fewer steps than were planned: "target"
 	// is the evaluation that first reached it, "plateau" the last of some without a new
-	// best, of which accuracy, loss, steps, virtual
+	// best, of which values of metrics, steps, virtual
 	// seconds, bytes up and down and parameters are. What raw and bf16 would have sent
 	// is in proportion; counts of gradients and of links hold what was under way.
 	Ended string `json:"ended,omitempty"`
 
-	Accuracy       float64            `json:"accuracy"`          // on the test set, at the end; of a run that was stopped, at its last evaluation
-	Metrics        map[string]float64 `json:"metrics,omitempty"` // what the model measures besides, by name: means over the test set
-	Top5           float64            `json:"top5,omitempty"`    // label among the five best classes, likewise; 0: no more than ten classes
-	Loss           float64            `json:"loss"`              // on the test set, likewise
-	BestAccuracy   float64            `json:"best_accuracy"`     // on the test set, the best of all evaluations, the last one included
-	BestAccuracyAt int                `json:"best_accuracy_step"`
-	BestLoss       float64            `json:"best_loss"` // likewise, the least that is finite
-	BestLossAt     int                `json:"best_loss_step"`
-	TrainLoss      float64            `json:"train_loss"`
-	Chance         float64            `json:"chance,omitempty"`        // accuracy of always answering the test set's most frequent class; 0: not known
-	TestSamples    uint64             `json:"test_samples,omitempty"`  // in the test set
-	AccuracyAt     int                `json:"accuracy_step,omitempty"` // update that accuracy and loss are of, where that is not the last: the run was stopped
-	Steps          int                `json:"steps"`                   // updates made
-	Samples        uint64             `json:"samples"`
-	WallSeconds    float64            `json:"wall_seconds"`
-	VirtualSeconds float64            `json:"virtual_seconds"`      // 0 unless net is sim
-	CodecTime      string             `json:"codec_time,omitempty"` // what encoding and decoding were billed at
-	BytesUp        uint64             `json:"bytes_up"`             // sent by workers: gradients
-	BytesDown      uint64             `json:"bytes_down"`           // sent to workers: parameters, or gradients of peers
-	RawBytes       uint64             `json:"raw_bytes,omitempty"`  // what would have crossed the network under codec raw, both ways; 0: not known
-	BF16Bytes      uint64             `json:"bf16_bytes,omitempty"` // the same under codec bf16
-	WireBytes      uint64             `json:"wire_bytes"`           // all that links of processes carried, TCP's and IP's own headers apart; 0 without processes
-	SharedBytes    uint64             `json:"shared_bytes"`         // of these, through shared memory instead of sockets
-	ReportBytes    uint64             `json:"report_bytes"`         // of these, reports, snapshots and checkpoints for the observer
-	OverheadBytes  uint64             `json:"overhead_bytes"`       // of these, headers, HTTP/2, heartbeats, control
-	StalenessMean  float64            `json:"staleness_mean"`
-	StalenessMax   int                `json:"staleness_max"`
-	StalenessP50   float64            `json:"staleness_p50"`
-	StalenessP90   float64            `json:"staleness_p90"`
-	StalenessP99   float64            `json:"staleness_p99"`
-	UpdateRate     float64            `json:"update_rate"` // updates a second of the net's clock
-	ParamsSHA256   string             `json:"params_sha256"`
+	TrainLoss      float64 `json:"train_loss"`
+	Chance         float64 `json:"chance,omitempty"`        // accuracy of always answering the test set's most frequent class; 0: not known
+	TestSamples    uint64  `json:"test_samples,omitempty"`  // in the test set
+	AccuracyAt     int     `json:"accuracy_step,omitempty"` // update that values of metrics are of, where that is not the last: the run was stopped
+	Steps          int     `json:"steps"`                   // updates made
+	Samples        uint64  `json:"samples"`
+	WallSeconds    float64 `json:"wall_seconds"`
+	VirtualSeconds float64 `json:"virtual_seconds"`      // 0 unless net is sim
+	CodecTime      string  `json:"codec_time,omitempty"` // what encoding and decoding were billed at
+	BytesUp        uint64  `json:"bytes_up"`             // sent by workers: gradients
+	BytesDown      uint64  `json:"bytes_down"`           // sent to workers: parameters, or gradients of peers
+	RawBytes       uint64  `json:"raw_bytes,omitempty"`  // what would have crossed the network under codec raw, both ways; 0: not known
+	BF16Bytes      uint64  `json:"bf16_bytes,omitempty"` // the same under codec bf16
+	WireBytes      uint64  `json:"wire_bytes"`           // all that links of processes carried, TCP's and IP's own headers apart; 0 without processes
+	SharedBytes    uint64  `json:"shared_bytes"`         // of these, through shared memory instead of sockets
+	ReportBytes    uint64  `json:"report_bytes"`         // of these, reports, snapshots and checkpoints for the observer
+	OverheadBytes  uint64  `json:"overhead_bytes"`       // of these, headers, HTTP/2, heartbeats, control
+	StalenessMean  float64 `json:"staleness_mean"`
+	StalenessMax   int     `json:"staleness_max"`
+	StalenessP50   float64 `json:"staleness_p50"`
+	StalenessP90   float64 `json:"staleness_p90"`
+	StalenessP99   float64 `json:"staleness_p99"`
+	UpdateRate     float64 `json:"update_rate"` // updates a second of the net's clock
+	ParamsSHA256   string  `json:"params_sha256"`
 
 	Target        float64 `json:"target,omitempty"`
-	Metric        string  `json:"metric,omitempty"` // what the target is of: "loss", else accuracy
+	Metric        string  `json:"metric,omitempty"` // name of the metric that the target is of, and by which the run is compared
 	TargetReached bool    `json:"target_reached"`
 	TargetSeconds float64 `json:"target_seconds,omitempty"` // on the net's clock, at the first evaluation that reaches the target
 	TargetBytes   uint64  `json:"target_bytes,omitempty"`
@@ -99,8 +93,37 @@ type Result struct {
 	Strain  *comm.Strain `json:"strain,omitempty"`  // with key emulate, of all ranks
 	Network *NetworkUse  `json:"network,omitempty"` // on the virtual cluster, of the last leg
 
+	Metrics []sgd.Metric  `json:"metrics,omitempty"` // of the model, the first of which comes first
+	Values  record.Values `json:"-"`                 // on the test set, at the end; of a run that was stopped, at its last evaluation
+	Best    record.Bests  `json:"-"`                 // by metric: of all evaluations, the last one included
+
 	Evals []record.Eval       `json:"-"`
 	Ranks []record.RankReport `json:"-"`
+}
+
+// MarshalJSON writes the columns of metrics beside the other keys.
+func (r Result) MarshalJSON() ([]byte, error) {
+	type others Result
+	values, err := record.JoinJSON(r.Values, r.Best)
+	if err != nil {
+		return nil, err
+	}
+	return record.JoinJSON(others(r), json.RawMessage(values))
+}
+
+// UnmarshalJSON reads what MarshalJSON writes.
+func (r *Result) UnmarshalJSON(b []byte) error {
+	type others Result
+	if err := errors.Join(json.Unmarshal(b, (*others)(r)), json.Unmarshal(b, &r.Values), json.Unmarshal(b, &r.Best)); err != nil {
+		return err
+	}
+	if r.Metrics == nil {
+		r.Metrics = r.Values.Known()
+	}
+	if err := sgd.CheckMetrics(r.Metrics); err != nil {
+		return fmt.Errorf("key \"metrics\": %w", err)
+	}
+	return nil
 }
 
 // Settings are the keys of a configuration and their values. Numbers that are read from
@@ -159,7 +182,7 @@ func ReadResult(folder string) (*Result, error) {
 // the net's clock, of all legs.
 func (r *Result) gather(o *train.Observer, base counters, seconds float64) {
 	j := o.Job
-	r.Accuracy, r.Top5, r.Loss, r.Metrics = o.Final.Accuracy, o.Final.Top5, o.Final.Loss, o.Final.Metrics
+	r.Values, r.Metrics = o.Final.Values, j.Model.Metrics()
 	r.Steps, r.Samples, r.ParamsSHA256 = o.Final.Step, o.Final.Samples, o.SHA256
 	r.Params = j.Model.Layout().Trainable()
 	r.Note = j.Data.Note
@@ -396,43 +419,23 @@ func (r *Result) Compression(other uint64) (times float64, known bool) {
 	return float64(other) / float64(own), true
 }
 
-// Reach notes when a target was first reached, and which evaluation was best, of a run
+// Reach notes when a target was first reached, and which evaluations were best, of a run
 // that has these evaluations.
 func (r *Result) Reach(goal record.Goal, evals []record.Eval) {
-	r.Target, r.Metric, r.Evals, r.TargetReached, r.TargetSeconds, r.TargetBytes = goal.Value, "", evals, false, 0, 0
-	if goal.Loss {
-		r.Metric = goal.Metric()
-	}
+	r.Target, r.Metric, r.Evals, r.TargetReached, r.TargetSeconds, r.TargetBytes = goal.Value, goal.Metric.Name, evals, false, 0, 0
 	if goal.OfBest { // of which a run by itself knows nothing
 		r.Target = 0
 	}
 	if e, ok := FirstAt(evals, goal); ok {
 		r.TargetReached, r.TargetSeconds, r.TargetBytes = true, e.Seconds, r.Crossed(e.BytesUp, e.BytesDown)
 	}
-	r.best(evals)
+	r.Best = record.BestOf(r.Metrics, evals)
 }
 
-// best notes the best evaluation by accuracy, and that by loss; the first of equals.
-func (r *Result) best(evals []record.Eval) {
-	r.BestAccuracy, r.BestAccuracyAt, r.BestLoss, r.BestLossAt = 0, 0, 0, 0
-	accurate, least := false, false
-	for _, e := range evals {
-		if !accurate || e.Accuracy > r.BestAccuracy {
-			accurate, r.BestAccuracy, r.BestAccuracyAt = true, e.Accuracy, e.Step
-		}
-		if !record.Diverged(e.Loss) && (!least || e.Loss < r.BestLoss) {
-			least, r.BestLoss, r.BestLossAt = true, e.Loss, e.Step
-		}
-	}
-}
-
-// Best is the best value of a goal's metric at any evaluation, and the update it was at;
-// known is false where there is none.
-func (r *Result) Best(goal record.Goal) (value float64, step int, known bool) {
-	if goal.Loss {
-		return r.BestLoss, r.BestLossAt, r.BestLoss > 0
-	}
-	return r.BestAccuracy, r.BestAccuracyAt, r.BestAccuracyAt > 0 || r.BestAccuracy > 0
+// Goal is what the run was to reach and is compared by, as its result has it.
+func (r *Result) Goal() record.Goal {
+	m, _ := sgd.FindMetric(r.Metrics, r.Metric)
+	return record.Goal{Metric: m, Value: r.Target}
 }
 
 // FirstAt is the first evaluation that reaches a goal.

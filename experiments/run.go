@@ -16,6 +16,7 @@ import (
 	"github.com/gradlab/gradlab/experiments/config"
 	"github.com/gradlab/gradlab/experiments/progress"
 	"github.com/gradlab/gradlab/internal/regular"
+	"github.com/gradlab/gradlab/sgd"
 	"github.com/gradlab/gradlab/sgd/data"
 	"github.com/gradlab/gradlab/sgd/train"
 	"github.com/gradlab/gradlab/sgd/train/checkpoint"
@@ -103,7 +104,11 @@ func (f *folder) finished(c config.Config) *Result {
 			evals = append(evals, *m.Eval)
 		}
 	}
-	r.Reach(c.Goal(), evals)
+	goal, err := c.Goal(r.Metrics)
+	if err != nil {
+		return nil
+	}
+	r.Reach(goal, evals)
 	return &r
 }
 
@@ -190,10 +195,6 @@ func summary(r *Result) string {
 		return fmt.Sprintf("%s: %.4g samples/s, %d steps, up %s, down %s, %s", r.Status, float64(r.Samples)/r.VirtualSeconds, r.Steps,
 			progress.Bytes(r.BytesUp), progress.Bytes(r.BytesDown), clock)
 	}
-	top5 := ""
-	if r.Top5 > 0 {
-		top5 = fmt.Sprintf("top-5 %.4f, ", r.Top5)
-	}
 	ended := r.Status
 	if r.Ended != "" {
 		ended += " at the " + r.Ended
@@ -202,9 +203,18 @@ func summary(r *Result) string {
 	if r.AccuracyAt > 0 {
 		of = fmt.Sprintf(" of update %d", r.AccuracyAt)
 	}
-	judged := fmt.Sprintf("last accuracy %.4f%s (best %.4f), %sloss %s, ", r.Accuracy, of, r.BestAccuracy, top5, progress.Loss(r.Loss))
-	if r.Accuracy == 0 && r.Loss == 0 { // stopped before the first evaluation
-		judged = ""
+	judged := ""
+	for i, m := range sgd.WithFirst(r.Metrics, r.Metric) {
+		x, ok := r.Values[m.Name]
+		switch {
+		case !ok: // stopped before the first evaluation
+		case i > 0:
+			judged += fmt.Sprintf("%s %s, ", m.Head(), progress.Value(m, x))
+		case r.Best[m.Name] == record.Best{}:
+			judged = fmt.Sprintf("last %s %s%s, ", m.Head(), progress.Value(m, x), of)
+		default:
+			judged = fmt.Sprintf("last %s %s%s (best %s), ", m.Head(), progress.Value(m, x), of, progress.Value(m, r.Best[m.Name].Value))
+		}
 	}
 	s := fmt.Sprintf("%s: %s%d steps, up %s, down %s, %s",
 		ended, judged, r.Steps, progress.Bytes(r.BytesUp), progress.Bytes(r.BytesDown), clock)

@@ -338,8 +338,8 @@ func TestDiverged(t *testing.T) {
 				t.Errorf("%s %s: %v", net, mode, err)
 				continue
 			}
-			if !r.Degraded || len(r.Lost) == 0 || r.Loss < 1e300 {
-				t.Errorf("%s %s: the result does not tell: degraded %v, lost %v, loss %v", net, mode, r.Degraded, r.Lost, r.Loss)
+			if !r.Degraded || len(r.Lost) == 0 || r.Values["loss"] < 1e300 {
+				t.Errorf("%s %s: the result does not tell: degraded %v, lost %v, loss %v", net, mode, r.Degraded, r.Lost, r.Values["loss"])
 			}
 			if _, err := execute(t, dir, false, "schedule=constant(lr=1e38)", "net="+net, "mode="+mode); err == nil || !strings.Contains(err.Error(), "NaN") && !strings.Contains(err.Error(), "Inf") {
 				t.Errorf("%s %s: %v", net, mode, err)
@@ -491,8 +491,8 @@ func TestThreads(t *testing.T) {
 		want := mustExecute(t, over...)
 		for _, n := range []string{"1", "2"} {
 			r := mustExecute(t, append(over, "threads="+n)...)
-			if r.ParamsSHA256 != want.ParamsSHA256 || r.Accuracy != want.Accuracy || r.VirtualSeconds != want.VirtualSeconds {
-				t.Errorf("%v, threads=%s: %s, accuracy %g; without %s, %g", over, n, r.ParamsSHA256, r.Accuracy, want.ParamsSHA256, want.Accuracy)
+			if r.ParamsSHA256 != want.ParamsSHA256 || r.Values["accuracy"] != want.Values["accuracy"] || r.VirtualSeconds != want.VirtualSeconds {
+				t.Errorf("%v, threads=%s: %s, accuracy %g; without %s, %g", over, n, r.ParamsSHA256, r.Values["accuracy"], want.ParamsSHA256, want.Values["accuracy"])
 			}
 		}
 	}

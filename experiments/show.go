@@ -12,6 +12,7 @@ import (
 	"github.com/gradlab/gradlab/experiments/config"
 	"github.com/gradlab/gradlab/experiments/progress"
 	"github.com/gradlab/gradlab/internal/regular"
+	"github.com/gradlab/gradlab/sgd"
 	"github.com/gradlab/gradlab/sgd/train/record"
 )
 
@@ -43,6 +44,9 @@ func ReadRecord(path string) (*Record, error) {
 			return nil, fmt.Errorf("%s is no run folder, but holds some:\n  %s", path, strings.Join(inside, "\n  "))
 		}
 		return nil, fmt.Errorf("%s is no run folder: %w", path, err)
+	}
+	if err := rec.Status.Check(path); err != nil {
+		return nil, err
 	}
 	b, err := regular.ReadFile(filepath.Join(path, "config.yaml"), regular.Any)
 	if err != nil {
@@ -120,16 +124,7 @@ func (rec *Record) Write(w io.Writer) error {
 			fmt.Fprintf(w, "  %-20s %s\n", k.Name, c.Show(k.Name))
 		}
 	}
-	if len(rec.Evals) > 0 {
-		fmt.Fprintf(w, "\naccuracy %s\n", spark(rec.Evals))
-		fmt.Fprintf(w, "  %8s %10s %9s %9s %10s %10s\n", "step", "time", "accuracy", "loss", "up", "down")
-		every := (len(rec.Evals) + 11) / 12
-		for i, e := range rec.Evals {
-			if i%every == 0 || i == len(rec.Evals)-1 {
-				fmt.Fprintf(w, "  %8d %10s %9.4f %9s %10s %10s\n", e.Step, progress.Seconds(e.Seconds), e.Accuracy, progress.Loss(e.Loss), progress.Bytes(e.BytesUp), progress.Bytes(e.BytesDown))
-			}
-		}
-	}
+	rec.writeCurve(w)
 	if r := rec.Result; r != nil {
 		fmt.Fprintf(w, "\n%s\n", summary(r))
 		fmt.Fprintf(w, "gradients: %d sent = %d applied + %d rejected + %d lost\n", r.Ledger.Sent, r.Ledger.Applied, r.Ledger.Rejected, r.Ledger.Lost)
@@ -164,23 +159,35 @@ func (rec *Record) Write(w io.Writer) error {
 	return nil
 }
 
-// spark draws accuracies as a line of blocks.
-func spark(evals []record.Eval) string {
-	const blocks = "▁▂▃▄▅▆▇█"
-	ramp := []rune(blocks)
-	lo, hi := 1.0, 0.0
-	for _, e := range evals {
-		lo, hi = min(lo, e.Accuracy), max(hi, e.Accuracy)
+// writeCurve prints up to twelve evaluations, and the first metric as a line of blocks.
+func (rec *Record) writeCurve(w io.Writer) {
+	metrics := rec.Status.Metrics
+	if metrics == nil && rec.Result != nil {
+		metrics = rec.Result.Metrics
 	}
-	var b strings.Builder
-	for _, e := range evals {
-		i := 0
-		if hi > lo {
-			i = int((e.Accuracy - lo) / (hi - lo) * float64(len(ramp)-1))
+	if len(rec.Evals) == 0 || len(metrics) == 0 {
+		return
+	}
+	var first []float64
+	for _, e := range rec.Evals {
+		first = append(first, record.Goal{Metric: metrics[0]}.Of(e))
+	}
+	fmt.Fprintf(w, "\n%s %s\n", metrics[0].Head(), progress.Spark(first))
+	line := func(step, at string, of func(sgd.Metric) string, up, down string) {
+		fmt.Fprintf(w, "  %8s %10s", step, at)
+		for _, m := range metrics {
+			fmt.Fprintf(w, " %*s", max(9, len(m.Head())), of(m))
 		}
-		b.WriteRune(ramp[i])
+		fmt.Fprintf(w, " %10s %10s\n", up, down)
 	}
-	return b.String()
+	line("step", "time", sgd.Metric.Head, "up", "down")
+	every := (len(rec.Evals) + 11) / 12
+	for i, e := range rec.Evals {
+		if i%every == 0 || i == len(rec.Evals)-1 {
+			of := func(m sgd.Metric) string { return progress.Value(m, record.Goal{Metric: m}.Of(e)) }
+			line(fmt.Sprint(e.Step), progress.Seconds(e.Seconds), of, progress.Bytes(e.BytesUp), progress.Bytes(e.BytesDown))
+		}
+	}
 }
 
 func histogram(w io.Writer, h []uint64) {

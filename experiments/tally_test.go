@@ -80,7 +80,7 @@ func TestProgressCountsAllServers(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		last, n := Metric{}, 0
+		last, n := Line{}, 0
 		for _, m := range ParseMetrics(bytes.TrimSpace(b)) {
 			if m.Progress == nil {
 				continue

@@ -19,8 +19,9 @@ func TestTop5(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		if got := res.Top5 > 0; got != want || want && !(res.Top5 > res.Accuracy && res.Top5 < 1) {
-			t.Errorf("%s: top-5 %v, accuracy %v", data, res.Top5, res.Accuracy)
+		top5, got := res.Values["top5"]
+		if got != want || want && !(top5 > res.Values["accuracy"] && top5 < 1) {
+			t.Errorf("%s: %v", data, res.Values)
 		}
 		var lines []record.Eval
 		b, err := os.ReadFile(res.Folder + "/metrics.jsonl")
@@ -32,7 +33,7 @@ func TestTop5(t *testing.T) {
 				lines = append(lines, *m.Eval)
 			}
 		}
-		if len(lines) == 0 || lines[len(lines)-1].Top5 != res.Top5 {
+		if len(lines) == 0 || lines[len(lines)-1].Values["top5"] != top5 {
 			t.Errorf("%s: recorded %+v", data, lines)
 		}
 		if strings.Contains(summary(res), "top-5") != want {

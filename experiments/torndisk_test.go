@@ -186,7 +186,7 @@ func crashes(t *testing.T, p *platter) (tried, older, damaged int) {
 	}
 	for n := 1; n <= 3; n++ {
 		from := len(p.outages)
-		for _, m := range []Metric{{Kind: "progress", Progress: &record.Progress{Step: n}}, {Kind: "eval", Eval: &record.Eval{Step: n}}} {
+		for _, m := range []Line{{Kind: "progress", Progress: &record.Progress{Step: n}}, {Kind: "eval", Eval: &record.Eval{Step: n}}} {
 			if err := f.metric(m); err != nil {
 				t.Fatal(err)
 			}

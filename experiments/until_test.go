@@ -11,6 +11,7 @@ import (
 
 	"github.com/gradlab/gradlab/experiments/config"
 	"github.com/gradlab/gradlab/internal/patience"
+	"github.com/gradlab/gradlab/sgd"
 	"github.com/gradlab/gradlab/sgd/train"
 	"github.com/gradlab/gradlab/sgd/train/record"
 )
@@ -39,7 +40,7 @@ func TestUntilTarget(t *testing.T) {
 				if len(whole.Evals) < 5 {
 					t.Fatal(whole.Evals)
 				}
-				target := record.Goal{Value: math.Max(whole.Evals[0].Accuracy, whole.Evals[3].Accuracy)}
+				target := record.Goal{Metric: sgd.Accuracy, Value: math.Max(whole.Evals[0].Values["accuracy"], whole.Evals[3].Values["accuracy"])}
 				over := append(over, fmt.Sprint("target=", target.Value))
 				want, _ := FirstAt(whole.Evals, target)
 				whole.Reach(target, whole.Evals)
@@ -53,10 +54,10 @@ func TestUntilTarget(t *testing.T) {
 				if got.Status != "done" || got.Ended != "target" {
 					t.Errorf("it is %s, ended by %q", got.Status, got.Ended)
 				}
-				if got.Steps != want.Step || got.Samples != want.Samples || got.Accuracy != want.Accuracy || got.Loss != want.Loss || got.VirtualSeconds != want.Seconds ||
+				if got.Steps != want.Step || got.Samples != want.Samples || got.Values["accuracy"] != want.Values["accuracy"] || got.Values["loss"] != want.Values["loss"] || got.VirtualSeconds != want.Seconds ||
 					got.BytesUp != want.BytesUp || got.BytesDown != want.BytesDown {
 					t.Errorf("it ended with step %d, %d samples, accuracy %v, loss %v at %vs; the evaluation of the whole run is %+v",
-						got.Steps, got.Samples, got.Accuracy, got.Loss, got.VirtualSeconds, want)
+						got.Steps, got.Samples, got.Values["accuracy"], got.Values["loss"], got.VirtualSeconds, want)
 				}
 				if got.TargetReached != whole.TargetReached || got.TargetSeconds != whole.TargetSeconds || got.TargetBytes != whole.TargetBytes {
 					t.Errorf("target: %v, %vs, %d bytes; of the whole run: %v, %vs, %d bytes", got.TargetReached, got.TargetSeconds, got.TargetBytes,
@@ -120,8 +121,8 @@ func TestUntilTargetOnRealClocks(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			r := mustExecute(t, append(append([]string{}, way...), "net=local", "eval_every=1", "steps=200", "target=0.01", "until=target", "epochs=0")...)
 			first := r.Evals[len(r.Evals)-1]
-			if r.Status != "done" || r.Ended != "target" || r.Steps >= 200 || r.Steps != first.Step || r.Accuracy != first.Accuracy || r.Accuracy < 0.01 {
-				t.Errorf("%s, ended by %q, at step %d with %v; its last evaluation: %+v", r.Status, r.Ended, r.Steps, r.Accuracy, first)
+			if r.Status != "done" || r.Ended != "target" || r.Steps >= 200 || r.Steps != first.Step || r.Values["accuracy"] != first.Values["accuracy"] || r.Values["accuracy"] < 0.01 {
+				t.Errorf("%s, ended by %q, at step %d with %v; its last evaluation: %+v", r.Status, r.Ended, r.Steps, r.Values["accuracy"], first)
 			}
 		})
 	}
@@ -144,7 +145,7 @@ func TestUntilTargetOverAStop(t *testing.T) {
 		over := append(append([]string{}, way...), "steps=80", "eval_every=10", "target=0.2", "until=target", "epochs=0", "schedule=constant(lr=0.02)")
 		want := mustExecute(t, over...)
 		if want.Ended != "target" || want.Steps < 20 {
-			t.Fatalf("%v: %d steps, accuracy %v", way, want.Steps, want.Accuracy)
+			t.Fatalf("%v: %d steps, accuracy %v", way, want.Steps, want.Values["accuracy"])
 		}
 		run, dir, polls := mustRuns(t, small, over...)[0], t.TempDir(), 0
 		_, err := Execute(t.Context(), run, Options{Recipe: "test", Out: dir, Stopping: func() bool { polls++; return polls > 5 }})
@@ -197,11 +198,10 @@ func TestUntilPlateau(t *testing.T) {
 	for _, way := range [][]string{{"mode=reduce"}, {"policy=asp", "device.law=lognormal(sigma=0.3)"}, {"mode=reduce", "metric=loss"}, {"mode=reduce", "net=local"}} {
 		over := append(append([]string{}, way...), "steps=400", "eval_every=5", "epochs=0", "schedule=constant(lr=0.5)")
 		whole := mustExecute(t, over...)
-		goal := record.Goal{Loss: strings.Contains(strings.Join(way, " "), "loss")}
+		goal := whole.Goal()
 		at, best := -1, 0
 		for i, e := range whole.Evals {
-			v, of := goal.Of(e), goal.Of(whole.Evals[best])
-			if goal.Loss && v < of || !goal.Loss && v > of {
+			if v, of := goal.Of(e), goal.Of(whole.Evals[best]); goal.Metric == sgd.Loss && v < of || goal.Metric == sgd.Accuracy && v > of {
 				best = i
 			}
 			if i-best == 5 {
@@ -222,8 +222,8 @@ func TestUntilPlateau(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		if got.Status != "done" || got.Ended != "plateau" || got.Steps != want.Step || got.Accuracy != want.Accuracy || got.Loss != want.Loss {
-			t.Errorf("%v: it is %s, ended by %q after %d steps with %v; want the evaluation of %d, %v", way, got.Status, got.Ended, got.Steps, got.Accuracy, want.Step, want.Accuracy)
+		if got.Status != "done" || got.Ended != "plateau" || got.Steps != want.Step || got.Values["accuracy"] != want.Values["accuracy"] || got.Values["loss"] != want.Values["loss"] {
+			t.Errorf("%v: it is %s, ended by %q after %d steps with %v; want the evaluation of %d, %v", way, got.Status, got.Ended, got.Steps, got.Values["accuracy"], want.Step, want.Values["accuracy"])
 		}
 	}
 	hash := func(over ...string) string { return mustRuns(t, small, over...)[0].Config.Hash() }

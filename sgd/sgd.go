@@ -199,46 +199,6 @@ type Pass struct {
 	Threads int // goroutines this pass may use at most; 0 = no own limit
 }
 
-// Score is the outcome of an evaluation: summed loss, correct predictions, samples,
-// and what a model measures besides.
-type Score struct {
-	Loss    float64
-	Correct int
-	Within5 int // labels among the five classes that score highest; counted of more than ten classes
-	N       int
-	Metrics map[string]float64 // what else a model measures, by name: sums over the samples
-}
-
-// Add accumulates o.
-func (s *Score) Add(o Score) {
-	for name, sum := range o.Metrics {
-		if s.Metrics == nil {
-			s.Metrics = map[string]float64{}
-		}
-		s.Metrics[name] += sum
-	}
-	s.Loss += o.Loss
-	s.Correct += o.Correct
-	s.Within5 += o.Within5
-	s.N += o.N
-}
-
-// Top5 is Within5 / N, 0 for an empty score, or where it is not counted.
-func (s Score) Top5() float64 {
-	if s.N == 0 {
-		return 0
-	}
-	return float64(s.Within5) / float64(s.N)
-}
-
-// Accuracy is Correct / N, 0 for an empty score.
-func (s Score) Accuracy() float64 {
-	if s.N == 0 {
-		return 0
-	}
-	return float64(s.Correct) / float64(s.N)
-}
-
 // Model computes losses and gradients. It is immutable and safe for concurrent
 // use; what a pass writes lives in its Scratch.
 type Model interface {
@@ -250,6 +210,8 @@ type Model interface {
 	Grad(ctx context.Context, p Pass, b Batch) (loss float64, err error)
 	// Eval scores a batch in inference mode (no dropout, running statistics).
 	Eval(params []float32, s Scratch, b Batch) (Score, error)
+	// Metrics lists what Eval measures; the first is what runs are compared by. Always the same.
+	Metrics() []Metric
 	// SpanFLOPs is, per span, the floating-point operations of the forward pass
 	// of the layers that first read it, for one sample; a backward pass costs
 	// twice that. The virtual cluster bills them.

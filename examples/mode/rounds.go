@@ -9,6 +9,7 @@ import (
 	"github.com/gradlab/gradlab/comm/collective"
 	"github.com/gradlab/gradlab/sgd/train"
 	"github.com/gradlab/gradlab/sgd/train/checkpoint"
+	"github.com/gradlab/gradlab/sgd/train/wire"
 )
 
 // Rounds is gossip in a round: in step k every worker makes its own step and then
@@ -71,7 +72,7 @@ func (circle) Mix(rank, size, step int) collective.Mix {
 // dancer is a worker. It keeps nothing that the Peer does not.
 type dancer struct{ *train.Peer }
 
-func (d *dancer) Model() train.Vector     { return d.X.Share() }
+func (d *dancer) Model() wire.Vector      { return d.X.Share() }
 func (d *dancer) Keep(*checkpoint.Keeper) {}
 
 // Move implements train.Mover.
@@ -85,7 +86,7 @@ func (d *dancer) Move(ctx context.Context) error {
 	if err := d.Tell(ctx, 0, d.X, mix.Out); err != nil {
 		return err
 	}
-	next := train.NewVector(len(d.X.F()))
+	next := wire.NewVector(len(d.X.F()))
 	for i, x := range d.X.F() {
 		next.F()[i] = float32(mix.Self) * x
 	}

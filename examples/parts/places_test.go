@@ -335,8 +335,8 @@ func learn(job *train.Job) error {
 	if err := (&sim.Net{}).Run(context.Background(), programs); err != nil {
 		return err
 	}
-	if loss := observer.Final.Loss; !(observer.Final.Accuracy > 0.6) || math.IsInf(loss, 0) {
-		return fmt.Errorf("accuracy %v, loss %v", observer.Final.Accuracy, loss)
+	if loss := observer.Final.Values["loss"]; !(observer.Final.Values["accuracy"] > 0.6) || math.IsInf(loss, 0) {
+		return fmt.Errorf("accuracy %v, loss %v", observer.Final.Values["accuracy"], loss)
 	}
 	return nil
 }

@@ -15,6 +15,7 @@ import (
 	"github.com/gradlab/gradlab/experiments/hardware"
 	"github.com/gradlab/gradlab/experiments/store"
 	"github.com/gradlab/gradlab/internal/patience"
+	"github.com/gradlab/gradlab/sgd/train/record"
 )
 
 func question(t *testing.T, model, keys string) *Question {
@@ -45,7 +46,7 @@ func TestAsk(t *testing.T) {
 	if c.Workers != 8 || c.NetworkPerHost != 2 || c.NetworkBandwidth != 1.25e9 || c.NetworkLatency != "30µs" || c.Device != "v100" || c.NetworkRack != 2 || c.Batch != 32 {
 		t.Errorf("%+v", c)
 	}
-	if q.Nodes != 4 || q.Modes || fmt.Sprint(q.Codecs, q.Topologies) != "[raw bf16 qsgd(bits=4)] [ring tree]" || q.Target != 0.9 || c.Target != 0 {
+	if q.Nodes != 4 || q.Modes || fmt.Sprint(q.Codecs, q.Topologies) != "[raw bf16 qsgd(bits=4)] [ring tree]" || q.Target != 0.9 || c.Target.Asked() {
 		t.Errorf("%d nodes, modes %v, %v, %v, target %v", q.Nodes, q.Modes, q.Codecs, q.Topologies, q.Target)
 	}
 	// What is said beside a transport counts, before it or behind.
@@ -97,7 +98,7 @@ func TestAsk(t *testing.T) {
 		"workers=4 model=resnet50":                 "is timing=resnet50",
 		"workers=4 seed=3":                         "predictions do not follow it; there are timing, workers",
 		"workers=4 codec=":                         `key "codec"`,
-		"workers=4 device=v100 target=loss<=1.9":   "an accuracy, not a loss",
+		"workers=4 device=v100 target=loss<=1.9":   "asked about an accuracy such as target=0.9, not loss<=1.9",
 		"workers=4 nodes=3":                        `unknown key "nodes"`,
 	} {
 		if _, err := Ask(append([]string{"timing=resnet50"}, strings.Fields(keys)...)); err == nil || !strings.Contains(err.Error(), want) {
@@ -333,7 +334,7 @@ func writeRun(t *testing.T, dir string, c config.Config, reached int) {
 		metrics = `{"kind":"eval","eval":{"step":` + strconv.Itoa(reached) + `,"accuracy":0.95}}` + "\n"
 	}
 	for name, text := range map[string]string{
-		"config.yaml": string(c.YAML()), "metrics.jsonl": metrics, "status.json": `{"schema":1,"state":"done"}`, "result.json": `{}`,
+		"config.yaml": string(c.YAML()), "metrics.jsonl": metrics, "status.json": `{"schema":1,"state":"done","metrics":[{"name":"accuracy","unit":"share"}]}`, "result.json": `{}`,
 	} {
 		if err := os.WriteFile(filepath.Join(folder, name), []byte(text), 0o644); err != nil {
 			t.Fatal(err)
@@ -356,7 +357,7 @@ func TestLearned(t *testing.T) {
 		{"feedback(sign)", "momentum", "constant(lr=0.1)", "sim", 1, 0}, {"feedback(sign)", "momentum", "constant(lr=0.1)", "sim", 2, 250}, {"feedback(sign)", "momentum", "constant(lr=0.1)", "sim", 3, 0},
 	} {
 		c := config.Default()
-		c.Mode, c.Target, c.Codec, c.Optimizer, c.Schedule, c.Net, c.Seed = "reduce", 0.9, r.codec, r.optimizer, r.schedule, r.net, r.seed
+		c.Mode, c.Target, c.Codec, c.Optimizer, c.Schedule, c.Net, c.Seed = "reduce", record.Goal{Value: 0.9}, r.codec, r.optimizer, r.schedule, r.net, r.seed
 		writeRun(t, dir, c, r.reached)
 	}
 	runs, err := store.Find(dir)

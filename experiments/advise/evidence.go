@@ -12,6 +12,7 @@ import (
 	"github.com/gradlab/gradlab/experiments/config"
 	"github.com/gradlab/gradlab/experiments/stats"
 	"github.com/gradlab/gradlab/experiments/store"
+	"github.com/gradlab/gradlab/sgd"
 	"github.com/gradlab/gradlab/sgd/train"
 	"github.com/gradlab/gradlab/sgd/train/record"
 	"github.com/gradlab/gradlab/staleness"
@@ -97,7 +98,7 @@ type tried struct {
 }
 
 // trainings sorts runs by what they are alike in. target is the accuracy; 0: each
-// run's own, which may be a loss.
+// run's own, which may be of another metric.
 func trainings(runs []*store.Run, target float64) (map[string]*tried, error) {
 	out := map[string]*tried{}
 	for _, r := range store.Latest(runs) {
@@ -105,9 +106,9 @@ func trainings(runs []*store.Run, target float64) (map[string]*tried, error) {
 		if r.State != store.Done && r.State != store.Failed || c.Weightless || learnt(c) == "" {
 			continue
 		}
-		goal := record.Goal{Value: target}
-		if target == 0 {
-			goal = c.Goal()
+		goal := r.Goal()
+		if target != 0 {
+			goal = record.Goal{Metric: sgd.Accuracy, Value: target}
 		}
 		if !goal.Asked() {
 			continue

@@ -15,7 +15,9 @@ import (
 	"github.com/gradlab/gradlab/compress"
 	"github.com/gradlab/gradlab/experiments/config"
 	"github.com/gradlab/gradlab/experiments/hardware"
+	"github.com/gradlab/gradlab/sgd"
 	"github.com/gradlab/gradlab/sgd/profile"
+	"github.com/gradlab/gradlab/sgd/train/record"
 )
 
 // Question is a network on a cluster, and what may be done about it.
@@ -146,10 +148,10 @@ func (q *Question) describe(keys []string) error {
 			return err
 		}
 	}
-	if c.Metric == "loss" {
-		return errors.New("key \"target\": runs are asked about an accuracy, not a loss")
+	if of := c.Target.Metric; c.Target.OfBest || of.Name != "" && of != sgd.Accuracy || c.Metric != sgd.First && c.Metric != sgd.Accuracy.Name {
+		return fmt.Errorf("key \"target\": runs are asked about an accuracy such as target=0.9, not %s with metric=%s", c.Target, c.Metric)
 	}
-	q.Target, c.Target = c.Target, 0
+	q.Target, c.Target = c.Target.Value, record.Goal{}
 	q.Nodes = c.Workers / c.NetworkPerHost
 	switch {
 	case c.Workers < 2:

@@ -50,7 +50,7 @@ func measuredRuns(folder string) (out []Measurement, err error) {
 
 // updateTook is the median time of a run's updates, by its reports.
 func updateTook(r *store.Run) (float64, error) {
-	curve, err := r.Metrics()
+	curve, err := r.Curve()
 	if err != nil {
 		return 0, err
 	}

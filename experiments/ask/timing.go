@@ -12,6 +12,7 @@ import (
 	"github.com/gradlab/gradlab/experiments/config"
 	"github.com/gradlab/gradlab/experiments/figure"
 	"github.com/gradlab/gradlab/experiments/progress"
+	"github.com/gradlab/gradlab/sgd/train/record"
 )
 
 // Timing is how long a recipe's training takes by the virtual cluster: on that of its
@@ -201,7 +202,7 @@ func (s stretch) of(c config.Config) config.Config {
 // bare is a configuration without weights, and without what is said of these.
 func bare(c config.Config) config.Config {
 	c.Weightless, c.Net = true, "sim"
-	c.EvalEvery, c.Target, c.Until, c.CheckpointEvery, c.Observe = 0, 0, config.UntilEnd, 0, "none"
+	c.EvalEvery, c.Target, c.Until, c.CheckpointEvery, c.Observe = 0, record.Goal{}, config.UntilEnd, 0, "none"
 	c.Init, c.Dropout, c.Precision, c.LossScale, c.EMA = "none", -1, "float32", 0, "none"
 	return c
 }

@@ -175,7 +175,7 @@ var errComputed = errors.New("the sizes of its frames depend on gradients")
 var fixed = map[string]string{
 	"steps": asMany, "epochs": asMany, "until": asMany,
 	"net": virtually, "links": virtually, "emulate": virtually, "threads": virtually, "winograd": virtually,
-	"eval_every": unrecorded, "target": unrecorded, "target_of": unrecorded, "test_limit": unrecorded,
+	"eval_every": unrecorded, "target": unrecorded, "metric": unrecorded, "test_limit": unrecorded,
 	"checkpoint_every": unrecorded, "observe": unrecorded,
 	"init": "a replay begins as the run did", "data": sameData, "train_limit": sameData, "augment": sameData,
 	"weightless": "a replay computes gradients where the sizes of frames depend on them, and nowhere else",

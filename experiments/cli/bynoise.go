@@ -43,7 +43,7 @@ func (n *byNoise) take(e *env, f *pflag.FlagSet, p *schedulePlan, specs []string
 	if err != nil {
 		return nil, err
 	}
-	curve, err := run.Metrics()
+	curve, err := run.Curve()
 	if err != nil {
 		return nil, err
 	}

@@ -55,7 +55,7 @@ func (e *env) here(w io.Writer) {
 		fmt.Fprintln(w, "No runs here yet.")
 	} else if runs, _ := store.Find("runs"); len(runs) > 0 {
 		fmt.Fprintf(w, "In runs/: %s. The last of them:\n", count(runs))
-		fields, err := fieldsNamed("id,recipe,run,state,accuracy,bytes")
+		fields, err := fieldsNamed("id,recipe,run,state,metrics,bytes", runs)
 		if err == nil {
 			columns := width(w)
 			if columns == 0 {

@@ -59,11 +59,11 @@ an object a facet; a probability is null where one seed and no draws tell none.`
 			if draws < 0 {
 				return usageError{fmt.Errorf("--draws=%d: want the number of draws, or 0 for no intervals", draws)}
 			}
-			goal, err := goalOf(target)
+			runs, err := e.selected("runs", args)
 			if err != nil {
 				return err
 			}
-			runs, err := e.selected("runs", args)
+			goal, err := goalOf(target, runs)
 			if err != nil {
 				return err
 			}
@@ -108,7 +108,7 @@ an object a facet; a probability is null where one seed and no draws tell none.`
 	c.Flags().IntVar(&draws, "draws", ask.Draws, "draws of uncertain parameters that times, intervals and probabilities rest on; 0: times of the virtual clock, as where there are more than 48 configurations")
 	c.Flags().BoolVar(&asJSON, "json", false, "write no page: print a JSON object a facet, with target, seeds, answers, baseline, crossings")
 	c.Flags().StringVar(&name, "name", "", "title of the page (default: what is computed, such as a model on a data set)")
-	c.Flags().StringVar(&target, "target", "", "what to reach: an `accuracy` such as 0.95, loss<=1.9, or 0.95best, a share of the best (default: that of the runs)")
+	c.Flags().StringVar(&target, "target", "", "what to reach: a `value` of the runs' metric such as 0.95, NAME>=x or NAME<=x of another, such as loss<=1.9, or 0.95best, a share of the best (default: that of the runs)")
 	c.Flags().StringVar(&figures, "figures", "", "folder for every figure as SVG, PNG and PDF")
 	return c
 }

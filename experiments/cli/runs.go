@@ -104,10 +104,14 @@ func (e *env) writeJSON(v any) error {
 }
 
 // fieldsNamed reads a list of fields.
-func fieldsNamed(names string) ([]store.Field, error) {
+func fieldsNamed(names string, runs []*store.Run) ([]store.Field, error) {
 	var out []store.Field
 	for _, n := range strings.Split(names, ",") {
-		f, err := store.FieldNamed(strings.TrimSpace(n))
+		if n = strings.TrimSpace(n); n == "metrics" {
+			out = append(out, store.MetricFields(runs)...)
+			continue
+		}
+		f, err := store.FieldNamed(n)
 		if err != nil {
 			return nil, usageError{err}
 		}
@@ -126,11 +130,11 @@ func (e *env) runsListCommand(out *string) *cobra.Command {
 			if err != nil {
 				return err
 			}
-			fields, err := fieldsNamed(columns)
+			runs, err := e.selected(*out, args)
 			if err != nil {
 				return err
 			}
-			runs, err := e.selected(*out, args)
+			fields, err := fieldsNamed(columns, runs)
 			if err != nil {
 				return err
 			}
@@ -153,7 +157,7 @@ func (e *env) runsListCommand(out *string) *cobra.Command {
 	}
 	f := c.Flags()
 	f.StringVar(&format, "format", "table", "table, markdown or json")
-	f.StringVar(&columns, "columns", "id,recipe,run,name,tags,state,accuracy,top5,loss,bytes,seconds,started", "fields to show (gradlab runs fields)")
+	f.StringVar(&columns, "columns", "id,recipe,run,name,tags,state,metrics,bytes,seconds,started", "fields to show (gradlab runs fields); metrics are those of all models, at the end")
 	f.StringVar(&sortBy, "sort", "", "field to sort by, the largest first with a - before it: accuracy, -accuracy (default: when they were started)")
 	return c
 }
@@ -229,7 +233,7 @@ Every environment (network, devices, net) has a table and a baseline of its own.
 			if err != nil {
 				return usageError{err}
 			}
-			goal, err := goalOf(target)
+			goal, err := goalOf(target, runs)
 			if err != nil {
 				return err
 			}
@@ -255,16 +259,16 @@ Every environment (network, devices, net) has a table and a baseline of its own.
 	}
 	f := c.Flags()
 	f.StringVar(&format, "format", "table", "table, markdown or json: an object for each environment")
-	f.StringVar(&field, "field", "", "what is compared (gradlab runs fields; default: accuracy, of runs without weights step_seconds)")
+	f.StringVar(&field, "field", "", "what is compared (gradlab runs fields; default: the metric of the runs, such as accuracy; of runs without weights step_seconds)")
 	f.StringVar(&baseline, "baseline", "", "filters that name the configuration the others are set against (default: the plainest, such as codec=raw)")
-	f.StringVar(&target, "target", "", "what to reach: an `accuracy` such as 0.95, loss<=1.9, or 0.95best, a share of the best (default: that of the runs)")
+	f.StringVar(&target, "target", "", "what to reach: a `value` of the runs' metric such as 0.95, NAME>=x or NAME<=x of another, such as loss<=1.9, or 0.95best, a share of the best (default: that of the runs)")
 	return c
 }
 
-// usualField is what runs are compared by: accuracy or loss, where anything is learned.
+// usualField is what runs are compared by: a metric, where anything is learned.
 func usualField(runs []*store.Run) string {
 	if slices.ContainsFunc(runs, func(r *store.Run) bool { return !r.Config.Weightless }) {
-		return store.CommonTarget(runs).Metric()
+		return store.CommonTarget(runs).Metric.Column()
 	}
 	return "step_seconds"
 }
@@ -563,12 +567,15 @@ func formatOf(file string, format *string) error {
 	return nil
 }
 
-// goalOf reads a flag --target; none: there is none.
-func goalOf(text string) (record.Goal, error) {
+// goalOf reads a flag --target, which must be of a metric of the runs; none: there is none.
+func goalOf(text string, runs []*store.Run) (record.Goal, error) {
 	if text == "" {
 		return record.Goal{}, nil
 	}
 	g, err := record.ParseGoal(text)
+	if err == nil && len(store.MetricsOf(runs)) > 0 {
+		_, err = store.TargetOf(g, runs)
+	}
 	if err != nil {
 		return g, usageError{fmt.Errorf("--target: %w", err)}
 	}

@@ -134,10 +134,10 @@ func TestSweepTunes(t *testing.T) {
 		t.Error(p.Says())
 	}
 	for want, bad := range map[string][]string{
-		"nothing is tuned":       {"sweep", program.Recipe(t, program.Quick), "--budget", "3"},
-		"on one machine":         append(args, "--shard", "1/2"),
-		"accuracy, loss or time": append(args, "--tune-by", "luck"),
-		"target=0.9":             append(args, "--tune-by", "time"),
+		"nothing is tuned":      {"sweep", program.Recipe(t, program.Quick), "--budget", "3"},
+		"on one machine":        append(args, "--shard", "1/2"),
+		"it has accuracy, loss": append(args, "--tune-by", "luck"),
+		"target=0.9":            append(args, "--tune-by", "time"),
 	} {
 		if p := program.Finish(t, 2, bad...); !strings.Contains(p.Err.String(), want) {
 			t.Errorf("want %q: %s", want, p.Says())

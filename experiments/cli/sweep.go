@@ -83,7 +83,7 @@ Afterwards: gradlab runs compare ` + "`runs/RECIPE`" + `, gradlab runs list.`,
 	f.BoolVar(&o.dryRun, "dry-run", false, "list the jobs with predicted time and bytes, run nothing")
 	f.StringArrayVar(&o.tune, "tune", nil, "choose a value for each configuration, on validation data: schedule.lr=log(1e-3,1,5) (may be repeated)")
 	f.IntVar(&o.tuning.Budget, "budget", 0, "tuning runs of each configuration (default: one for each combination of values)")
-	f.StringVar(&o.tuneBy, "tune-by", "metric", "what the best value has: the best metric, as key metric says, or accuracy, loss, or the least time to the target")
+	f.StringVar(&o.tuneBy, "tune-by", "metric", "what the best value has: the best `metric`, as key metric says, or that of a name, such as loss, or the least time to the target")
 	f.Float64Var(&o.tuning.Validation, "validation", 0.1, "share of the training set that tuning runs hold out and are judged on")
 	f.BoolVar(&o.trainAll, "train-all", false, "train jobs that differ in network.* and device.* alone one by one, though they learn the same")
 	f.IntVar(&o.atOnce, "jobs", 0, "jobs at a time; the cores are shared out among them (default: one a core)")
@@ -372,7 +372,7 @@ func (e *env) writeOutcomes(jobs []sweep.Job, done map[string]*store.Run, outcom
 	for _, j := range jobs {
 		line := map[string]any{"run": j.Name, "id": j.ID}
 		if r := done[j.ID]; r != nil {
-			res, err := toward(r, j.Config.Goal())
+			res, err := toward(r, j.Config)
 			if err != nil {
 				return err
 			}
@@ -389,9 +389,14 @@ func (e *env) writeOutcomes(jobs []sweep.Job, done map[string]*store.Run, outcom
 	return nil
 }
 
-// toward is the result of a run that was made before, for a target of now.
-func toward(r *store.Run, target record.Goal) (*experiments.Result, error) {
-	c, err := r.Metrics()
+// toward is the result of a run that was made before, for the target of a configuration of
+// now.
+func toward(r *store.Run, now config.Config) (*experiments.Result, error) {
+	target, err := now.Goal(r.Metrics)
+	if err != nil {
+		return nil, err
+	}
+	c, err := r.Curve()
 	if err != nil {
 		return nil, err
 	}
@@ -421,10 +426,15 @@ func compareJobs(w io.Writer, jobs []sweep.Job, out string) error {
 	if err != nil {
 		return err
 	}
-	target := jobs[0].Config.Goal()
+	target := jobs[0].Config.Target
 	for _, j := range jobs {
-		if j.Config.Goal() != target {
+		if j.Config.Target != target || j.Config.Metric != jobs[0].Config.Metric {
 			target = record.Goal{}
+		}
+	}
+	if target.Asked() && target.Metric.Name == "" { // of the metric that these jobs are compared by
+		if target, err = jobs[0].Config.Goal(store.MetricsOf(runs)); err != nil {
+			return err
 		}
 	}
 	comparisons, err := compareFacets(runs, f, "", target)

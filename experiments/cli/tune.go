@@ -12,10 +12,13 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/gradlab/gradlab/experiments"
+	"github.com/gradlab/gradlab/experiments/config"
 	"github.com/gradlab/gradlab/experiments/figure"
 	"github.com/gradlab/gradlab/experiments/progress"
 	"github.com/gradlab/gradlab/experiments/store"
 	"github.com/gradlab/gradlab/experiments/sweep"
+	"github.com/gradlab/gradlab/sgd"
+	"github.com/gradlab/gradlab/sgd/train/record"
 )
 
 // conductor plans and runs the jobs of a sweep.
@@ -73,21 +76,51 @@ func tuningOf(cmd *cobra.Command, t sweep.Tuning, texts []string, by, shard stri
 		return t, errors.New("--shard and --tune: the best values are known once all tuning runs are there, on one machine; leave one of them out")
 	}
 	switch by {
-	case "metric", "accuracy", "loss", "time":
+	case "time":
+		t.ByTime = true
+	case "metric":
 	default:
-		return t, fmt.Errorf("--tune-by %s: want metric, accuracy, loss or time", by)
+		t.By = by
 	}
-	t.ByMetric, t.ByTime, t.ByLoss = by == "metric", by == "time", by == "loss"
 	var err error
 	t.Over, err = sweep.ParseTuning(texts)
 	return t, err
 }
 
+// tunedBy finds the metric that values are chosen by among those of the model.
+func tunedBy(at config.Places, t *sweep.Tuning, run config.Run) error {
+	if t.ByTime {
+		return nil
+	}
+	of, err := run.Resolve()
+	if err != nil {
+		return err
+	}
+	ds, err := of.Open(at, nil)
+	if err != nil {
+		return err
+	}
+	model, err := of.ModelFor(ds.Train)
+	if err != nil {
+		return err
+	}
+	metrics := model.Metrics()
+	if t.By == "" {
+		goal, err := run.Config.Goal(metrics)
+		t.By = goal.Metric.Name
+		return err
+	}
+	if _, ok := sgd.FindMetric(metrics, t.By); !ok {
+		return fmt.Errorf("--tune-by: %w; metric stands for the one that key metric names, time for the time to the target", record.NoMetric(t.By, metrics))
+	}
+	return nil
+}
+
 // tuned runs the trials of every configuration, and then the jobs with the best
 // values of each.
 func (c conductor) tuned(ctx context.Context, t sweep.Tuning, jobs []sweep.Job, dryRun, asJSON, quiet bool) error {
-	if t.ByMetric {
-		t.ByLoss = jobs[0].Config.Goal().Loss
+	if err := tunedBy(c.e.places(), &t, jobs[0].Run); err != nil {
+		return usageError{err}
 	}
 	plan, err := t.Plan(jobs)
 	if err != nil {
@@ -108,7 +141,7 @@ func (c conductor) tuned(ctx context.Context, t sweep.Tuning, jobs []sweep.Job, 
 	results := map[string]*experiments.Result{}
 	for _, j := range trials {
 		if r := done[j.ID]; r != nil {
-			if results[j.ID], err = toward(r, j.Config.Goal()); err != nil {
+			if results[j.ID], err = toward(r, j.Config); err != nil {
 				return err
 			}
 		}
@@ -165,7 +198,7 @@ func tuningTable(w io.Writer, t sweep.Tuning, plan []*sweep.Tuned) error {
 			case trial.OK && t.ByTime:
 				score = progress.Seconds(trial.Score)
 			case trial.OK:
-				score = fmt.Sprintf("%.4f", trial.Score)
+				score = progress.Value(trial.Metric, trial.Score)
 			case t.ByTime:
 				score = "not reached"
 			}

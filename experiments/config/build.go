@@ -134,8 +134,12 @@ func (r *Resolved) job(j *train.Job) (err error) {
 	if err := r.elastic(j); err != nil {
 		return err
 	}
+	goal, err := c.Goal(j.Model.Metrics())
+	if err != nil {
+		return err
+	}
 	if c.Until == UntilTarget {
-		j.Until = c.Goal()
+		j.Until = goal
 	}
 	if c.OnNet().Ranks != RanksHere {
 		j.Here = 1

@@ -17,6 +17,7 @@ import (
 
 	"github.com/gradlab/gradlab/experiments/hardware"
 	"github.com/gradlab/gradlab/registry"
+	"github.com/gradlab/gradlab/sgd/train/record"
 )
 
 // Config is everything that decides a run. Each field's key is the same on the
@@ -29,41 +30,40 @@ import (
 // max and oneof, its range; on, the nets that heed it; alone:"kept", that one worker alone
 // has it too (see [Config.Alone]).
 type Config struct {
-	Model         string  `key:"model" default:"mlp" spec:"model" effect:"trajectory" alone:"kept" doc:"what is trained (gradlab list models)"`
-	Init          string  `key:"init" default:"none" spec:"file" effect:"trajectory" alone:"kept" doc:"first weights: a safetensors file with PyTorch's names and shapes (gradlab help weights), or the model.safetensors of a run; none: the model's own, by seed"`
-	Data          string  `key:"data" default:"digits" spec:"data" effect:"trajectory" alone:"kept" doc:"what it is trained on (gradlab list data)"`
-	Optimizer     string  `key:"optimizer" default:"sgd" spec:"optimizer" job:"Optimizer" effect:"trajectory" alone:"kept" doc:"update rule, applied where the parameters live"`
-	Schedule      string  `key:"schedule" default:"constant(lr=0.1)" spec:"schedule" job:"Schedule" effect:"trajectory" alone:"kept" doc:"learning rate over time"`
-	Codec         string  `key:"codec" default:"raw" spec:"codec" job:"Codec" effect:"trajectory" doc:"how gradients are encoded"`
-	DownCodec     string  `key:"down_codec" default:"raw" spec:"codec" job:"DownCodec" effect:"trajectory" doc:"how parameters are encoded on their way to workers"`
-	Mode          string  `key:"mode" default:"server" spec:"mode" job:"Mode" effect:"trajectory" doc:"who adds gradients up, or averages parameters (gradlab list modes)"`
-	Policy        string  `key:"policy" default:"bsp" spec:"policy" job:"Policy" effect:"trajectory" doc:"when a server applies a gradient and answers"`
-	Corrector     string  `key:"corrector" default:"none" spec:"corrector" job:"Corrector" effect:"trajectory" doc:"what staleness does to a gradient's learning rate"`
-	Topology      string  `key:"topology" default:"ring" spec:"topology" job:"Topology" effect:"trajectory" doc:"plan of all-reduces in mode reduce"`
-	Graph         string  `key:"graph" default:"ring" spec:"graph" job:"Graph" effect:"trajectory" doc:"who talks to whom in the modes that gossip"`
-	Outer         string  `key:"outer" default:"sgd" spec:"optimizer" job:"Outer" effect:"trajectory" doc:"mode localsgd: rule applied to the mean of pseudo-gradients; its rate is the mode's lr"`
-	Placement     string  `key:"placement" default:"greedy" spec:"placement" job:"Placement" effect:"trajectory" doc:"how tensors are spread over servers"`
-	Net           string  `key:"net" default:"sim" spec:"net" effect:"environment" doc:"where ranks run: local (goroutines), grpc (processes), mpi (processes that mpirun starts, in a program built with tag mpi), sim (a virtual cluster); gradlab list nets"`
-	Links         string  `key:"links" default:"auto" effect:"environment" on:"launched" oneof:"auto,grpc,shm" doc:"net=grpc: what processes of one host talk through; auto is shared memory where it can be had; between hosts it is always gRPC, and shm an error"`
-	Workers       int     `key:"workers" default:"4" job:"Workers" effect:"trajectory" min:"1" max:"65536" doc:"replicas that compute gradients; net=grpc without another launcher runs them all on this machine, a process each; net=mpi is one process for each, and for each server, started by mpirun"`
-	Servers       int     `key:"servers" default:"1" job:"Servers" effect:"trajectory" min:"1" max:"65535" doc:"parameter-server shards, one a rank"`
-	Batch         int     `key:"batch" default:"32" job:"Batch" effect:"trajectory" alone:"kept" min:"1" doc:"samples per worker and step"`
-	BatchSchedule string  `key:"batch_schedule" default:"fixed" spec:"batch_schedule" job:"Batches" effect:"trajectory" alone:"kept" doc:"how the batch changes over a run in step, in multiples of batch; learning rates stay those of the first (gradlab list batch-schedules)"`
-	SideSchedule  string  `key:"side_schedule" default:"fixed" spec:"side_schedule" job:"Sides" effect:"trajectory" alone:"kept" doc:"how the side of training pictures changes over a run, in pixels up to the size of the data set, at which evaluations are (gradlab list side-schedules)"`
-	Accumulate    int     `key:"accumulate" default:"1" job:"Accumulate" effect:"trajectory" alone:"kept" min:"1" doc:"micro-batches in which a worker computes its batch, one behind the other, to save memory: their gradients add up to that of the batch, up to rounding; a batch norm sees one micro-batch at a time"`
-	Steps         int     `key:"steps" effect:"trajectory" alone:"kept" min:"0" doc:"updates of the parameters; 0: as many as epochs needs"`
-	Epochs        float64 `key:"epochs" default:"1" effect:"trajectory" alone:"kept" min:"0" doc:"passes over the training set; 0: as many as steps makes"`
-	Seed          uint64  `key:"seed" default:"1" job:"Seed" effect:"trajectory" alone:"kept" doc:"of everything random"`
-	EvalEvery     int     `key:"eval_every" job:"EvalEvery" effect:"observed" min:"0" doc:"updates between evaluations; 0: only at the end"`
-	Metric        string  `key:"metric" default:"accuracy" effect:"observed" oneof:"accuracy,loss" doc:"what tells on the test set which run is better: accuracy, or loss, of which less is better; target=loss<=1.9 sets it"`
-	Target        float64 `key:"target" effect:"observed" min:"0" doc:"test accuracy whose first reach is reported, or test loss, as target=loss<=1.9; 0.95best is a share of the best accuracy that any of the runs compared reaches; 0: none"`
-	TargetOf      string  `key:"target_of" default:"value" effect:"observed" oneof:"value,best" doc:"whether target is a value or, as target=0.95best sets it, a share of the best that the runs compared reach"`
-	Until         string  `key:"until" default:"end" effect:"trajectory" alone:"kept" oneof:"end,target,plateau" doc:"where a run ends: end, with the last of its steps; target, at the evaluation that first reaches target; plateau, at the fifth evaluation in a row without a new best accuracy, or loss with metric=loss; the accuracy and parameters of that evaluation are its result"`
-	Dropout       float64 `key:"dropout" default:"-1" effect:"trajectory" alone:"kept" min:"-1" max:"0.99" doc:"overrides the model's dropout; -1: the model's own"`
-	Precision     string  `key:"precision" default:"float32" effect:"trajectory" alone:"kept" oneof:"float32,bfloat16,float16" doc:"how passes store activations, and what products read; sums, parameters and gradients are float32"`
-	LossScale     float64 `key:"loss_scale" effect:"trajectory" alone:"kept" min:"0" doc:"factor on the loss while gradients are computed, halved where float16 overflows; 0: 1024 for float16, else 1"`
-	Winograd      bool    `key:"winograd" default:"true" effect:"trajectory" alone:"kept" doc:"3×3 and 5×5 convolutions at stride 1 by Winograd's algorithm where it is faster; its rounding errors are two to five times as large"`
-	Threads       int     `key:"threads" job:"Threads" effect:"environment" min:"0" doc:"goroutines one worker's pass may use; as many workers compute at once as cores allow; 0: the cores shared out among the workers of a machine"`
+	Model         string      `key:"model" default:"mlp" spec:"model" effect:"trajectory" alone:"kept" doc:"what is trained (gradlab list models)"`
+	Init          string      `key:"init" default:"none" spec:"file" effect:"trajectory" alone:"kept" doc:"first weights: a safetensors file with PyTorch's names and shapes (gradlab help weights), or the model.safetensors of a run; none: the model's own, by seed"`
+	Data          string      `key:"data" default:"digits" spec:"data" effect:"trajectory" alone:"kept" doc:"what it is trained on (gradlab list data)"`
+	Optimizer     string      `key:"optimizer" default:"sgd" spec:"optimizer" job:"Optimizer" effect:"trajectory" alone:"kept" doc:"update rule, applied where the parameters live"`
+	Schedule      string      `key:"schedule" default:"constant(lr=0.1)" spec:"schedule" job:"Schedule" effect:"trajectory" alone:"kept" doc:"learning rate over time"`
+	Codec         string      `key:"codec" default:"raw" spec:"codec" job:"Codec" effect:"trajectory" doc:"how gradients are encoded"`
+	DownCodec     string      `key:"down_codec" default:"raw" spec:"codec" job:"DownCodec" effect:"trajectory" doc:"how parameters are encoded on their way to workers"`
+	Mode          string      `key:"mode" default:"server" spec:"mode" job:"Mode" effect:"trajectory" doc:"who adds gradients up, or averages parameters (gradlab list modes)"`
+	Policy        string      `key:"policy" default:"bsp" spec:"policy" job:"Policy" effect:"trajectory" doc:"when a server applies a gradient and answers"`
+	Corrector     string      `key:"corrector" default:"none" spec:"corrector" job:"Corrector" effect:"trajectory" doc:"what staleness does to a gradient's learning rate"`
+	Topology      string      `key:"topology" default:"ring" spec:"topology" job:"Topology" effect:"trajectory" doc:"plan of all-reduces in mode reduce"`
+	Graph         string      `key:"graph" default:"ring" spec:"graph" job:"Graph" effect:"trajectory" doc:"who talks to whom in the modes that gossip"`
+	Outer         string      `key:"outer" default:"sgd" spec:"optimizer" job:"Outer" effect:"trajectory" doc:"mode localsgd: rule applied to the mean of pseudo-gradients; its rate is the mode's lr"`
+	Placement     string      `key:"placement" default:"greedy" spec:"placement" job:"Placement" effect:"trajectory" doc:"how tensors are spread over servers"`
+	Net           string      `key:"net" default:"sim" spec:"net" effect:"environment" doc:"where ranks run: local (goroutines), grpc (processes), mpi (processes that mpirun starts, in a program built with tag mpi), sim (a virtual cluster); gradlab list nets"`
+	Links         string      `key:"links" default:"auto" effect:"environment" on:"launched" oneof:"auto,grpc,shm" doc:"net=grpc: what processes of one host talk through; auto is shared memory where it can be had; between hosts it is always gRPC, and shm an error"`
+	Workers       int         `key:"workers" default:"4" job:"Workers" effect:"trajectory" min:"1" max:"65536" doc:"replicas that compute gradients; net=grpc without another launcher runs them all on this machine, a process each; net=mpi is one process for each, and for each server, started by mpirun"`
+	Servers       int         `key:"servers" default:"1" job:"Servers" effect:"trajectory" min:"1" max:"65535" doc:"parameter-server shards, one a rank"`
+	Batch         int         `key:"batch" default:"32" job:"Batch" effect:"trajectory" alone:"kept" min:"1" doc:"samples per worker and step"`
+	BatchSchedule string      `key:"batch_schedule" default:"fixed" spec:"batch_schedule" job:"Batches" effect:"trajectory" alone:"kept" doc:"how the batch changes over a run in step, in multiples of batch; learning rates stay those of the first (gradlab list batch-schedules)"`
+	SideSchedule  string      `key:"side_schedule" default:"fixed" spec:"side_schedule" job:"Sides" effect:"trajectory" alone:"kept" doc:"how the side of training pictures changes over a run, in pixels up to the size of the data set, at which evaluations are (gradlab list side-schedules)"`
+	Accumulate    int         `key:"accumulate" default:"1" job:"Accumulate" effect:"trajectory" alone:"kept" min:"1" doc:"micro-batches in which a worker computes its batch, one behind the other, to save memory: their gradients add up to that of the batch, up to rounding; a batch norm sees one micro-batch at a time"`
+	Steps         int         `key:"steps" effect:"trajectory" alone:"kept" min:"0" doc:"updates of the parameters; 0: as many as epochs needs"`
+	Epochs        float64     `key:"epochs" default:"1" effect:"trajectory" alone:"kept" min:"0" doc:"passes over the training set; 0: as many as steps makes"`
+	Seed          uint64      `key:"seed" default:"1" job:"Seed" effect:"trajectory" alone:"kept" doc:"of everything random"`
+	EvalEvery     int         `key:"eval_every" job:"EvalEvery" effect:"observed" min:"0" doc:"updates between evaluations; 0: only at the end"`
+	Metric        string      `key:"metric" default:"first" spec:"metric" effect:"observed" doc:"what tells on the test set which run is better: the name of a metric of the model, such as accuracy, or loss, of which less is better; first: the one that the model names first; target=loss<=1.9 sets it"`
+	Target        record.Goal `key:"target" spec:"goal" effect:"observed" doc:"value on the test set whose first reach is reported: of the metric that key metric names, as 0.95, or of another one, as NAME>=x, or NAME<=x where less is better: loss<=1.9; 0.95best is a share of the best that any of the runs compared reaches; 0: none"`
+	Until         string      `key:"until" default:"end" effect:"trajectory" alone:"kept" oneof:"end,target,plateau" doc:"where a run ends: end, with the last of its steps; target, at the evaluation that first reaches target; plateau, at the fifth evaluation in a row without a new best value of key metric; the values and parameters of that evaluation are its result"`
+	Dropout       float64     `key:"dropout" default:"-1" effect:"trajectory" alone:"kept" min:"-1" max:"0.99" doc:"overrides the model's dropout; -1: the model's own"`
+	Precision     string      `key:"precision" default:"float32" effect:"trajectory" alone:"kept" oneof:"float32,bfloat16,float16" doc:"how passes store activations, and what products read; sums, parameters and gradients are float32"`
+	LossScale     float64     `key:"loss_scale" effect:"trajectory" alone:"kept" min:"0" doc:"factor on the loss while gradients are computed, halved where float16 overflows; 0: 1024 for float16, else 1"`
+	Winograd      bool        `key:"winograd" default:"true" effect:"trajectory" alone:"kept" doc:"3×3 and 5×5 convolutions at stride 1 by Winograd's algorithm where it is faster; its rounding errors are two to five times as large"`
+	Threads       int         `key:"threads" job:"Threads" effect:"environment" min:"0" doc:"goroutines one worker's pass may use; as many workers compute at once as cores allow; 0: the cores shared out among the workers of a machine"`
 
 	TrainLimit int  `key:"train_limit" effect:"trajectory" alone:"kept" min:"0" doc:"use only so many samples of the training set, the same for every seed; 0: all"`
 	TestLimit  int  `key:"test_limit" effect:"trajectory" alone:"kept" min:"0" doc:"use only so many samples of the test set, the same for every seed; 0: all"`
@@ -212,8 +212,8 @@ func (c Config) YAML() []byte {
 			}
 			continue
 		}
-		if k.Name == "target" && (c.Metric == "loss" || c.TargetOf == targetBest) && c.Target > 0 { // which sets these too
-			_ = val.Encode(c.Goal().String())
+		if k.Name == "target" {
+			_ = val.Encode(c.Target.Scalar())
 		} else if k.tag.Get("unit") == "bandwidth" && 0 < f.Float() && f.Float() < bareBandwidth { // Set wants its unit
 			_ = val.Encode(formatValue(f) + "B/s")
 		} else {
@@ -231,8 +231,11 @@ func (c Config) Map() map[string]any {
 	v := reflect.ValueOf(c)
 	for _, k := range Keys() {
 		out[k.Name] = v.Field(k.field).Interface()
-		if k.Name == constantsKey {
+		switch k.Name {
+		case constantsKey:
 			out[k.Name] = c.Get(k.Name)
+		case "target":
+			out[k.Name] = c.Target.Scalar()
 		}
 	}
 	return out
@@ -266,9 +269,6 @@ func ParseConfig(b []byte) (c Config, unknown map[string]string, err error) {
 		}
 		if k.tag.Get("unit") == "bandwidth" {
 			text = strings.TrimSuffix(text, "B/s")
-		}
-		if k.Name == "target" { // beside metric and target_of
-			text = strings.TrimSuffix(strings.TrimPrefix(text, "loss<="), targetBest)
 		}
 		if err := setValue(reflect.ValueOf(&c).Elem().Field(k.field), text); err != nil {
 			errs = append(errs, fmt.Errorf("key %q: %w", name, err))

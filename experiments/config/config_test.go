@@ -25,6 +25,12 @@ func samples(k Key) (right string, wrong []string) {
 	if k.Name == constantsKey {
 		return "ideal(share=0.5,reduce=1.5GB/s,step=1ms)", []string{"no_such_thing", "", "ideal(", "17", "ideal(no_such_option=1)", "ideal(share=2)", "ideal(step=-1s)", "ideal(reduce=fast)"}
 	}
+	if k.Name == "metric" {
+		return "mae", []string{"", "a b", "mae<=1"}
+	}
+	if k.Name == "target" {
+		return "mae<=0.25", []string{"x", "", "NaN", "loss>=1", "Inf", "1,5", "accuracy>=2", "mae<=", "<=1"}
+	}
 	if k.Name == "init" {
 		return "first.safetensors", []string{""}
 	}
@@ -166,7 +172,7 @@ func TestF25RecipeErrors(t *testing.T) {
 		{"unknown nested key", "device:\n  flops: 1e9\n  lwa: 1\n", []string{`test.yaml:3: unknown key "device.lwa"; did you mean "device.law"?`}},
 		{"wrong type", "workers: many\n", []string{`test.yaml:1: key "workers": want a whole number, not "many"`}},
 		{"mapping for a value", "codec: {topk: 3}\n", []string{`test.yaml:1: unknown key "codec.topk"`}},
-		{"out of range", "\n\ntarget: 1.5\n", []string{`test.yaml:3: key "target": want at most 1, not 1.5`}},
+		{"out of range", "\n\ntarget: accuracy>=1.5\n", []string{`test.yaml:3: key "target": no accuracy is above 1: want at most 1, not 1.5`}},
 		{"bad spec", "codec: [raw, topq]\n", []string{`test.yaml:1: key "codec"`, `did you mean "topk"?`}},
 		{"bad spec option", "codec: topk(keap=0.1)\n", []string{`test.yaml:1: key "codec"`, `did you mean "keep"?`}},
 		{"bad net", "net: cloud\n", []string{`test.yaml:1: key "net"`, "local", "grpc", "sim"}},
@@ -184,7 +190,7 @@ func TestF25RecipeErrors(t *testing.T) {
 		{"variant twice", "runs:\n  - {name: a, batch: 2}\n  - {name: a, batch: 4}\n", []string{`test.yaml:3: there are two variants named "a"`}},
 		{"no mapping", "- a\n- b\n", []string{"test.yaml:1: want keys and values at the top"}},
 		{"no YAML", "model: [mlp\n", []string{"test.yaml"}},
-		{"all at once", "bach: 1\nworkers: x\nquick: {sead: 1}\nruns:\n  - {name: a, target: -1}\n",
+		{"all at once", "bach: 1\nworkers: x\nquick: {sead: 1}\nruns:\n  - {name: a, target: -1best}\n",
 			[]string{`test.yaml:1: unknown key "bach"`, `test.yaml:2: key "workers"`, `test.yaml:3: unknown key "sead"`, `test.yaml:5: key "target"`}},
 	}
 	for _, c := range cases {

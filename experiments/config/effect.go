@@ -10,6 +10,7 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/gradlab/gradlab/sgd"
 	"github.com/gradlab/gradlab/sgd/train"
 	"github.com/gradlab/gradlab/sgd/train/record"
 	"github.com/gradlab/gradlab/staleness"
@@ -51,25 +52,10 @@ const (
 const Plateau = 5
 
 // IsSettled reports whether a run with these evaluations ends with the last of them: by
-// until=plateau.
-func (c Config) IsSettled(evals []record.Eval) bool {
-	if c.Until != UntilPlateau {
-		return false
-	}
-	goal, best := c.Goal(), 0
-	for i, e := range evals {
-		if v, of := goal.Of(e), goal.Of(evals[best]); goal.Loss && v < of || !goal.Loss && v > of {
-			best = i
-		}
-	}
-	return len(evals)-1-best >= Plateau
+// until=plateau. goal is by what they are compared.
+func (c Config) IsSettled(goal record.Goal, evals []record.Eval) bool {
+	return c.Until == UntilPlateau && len(evals)-1-max(0, goal.Best(evals)) >= Plateau
 }
-
-// Values of key target_of: target is a value, or a share of the best that runs reach.
-const (
-	targetValue = "value"
-	targetBest  = "best"
-)
 
 // Effect is what a key can change in this configuration: with until=target and
 // until=plateau, the keys that say where the run ends are chosen, too.
@@ -122,7 +108,7 @@ func (c Config) everyKey() string { return c.hash(func(Key) bool { return true }
 
 // Tells reports whether the record of a run of c has everything in it that one of
 // o would: the traces and measures that o asks for, and its evaluations. A
-// target, of accuracy or loss, is looked up in the evaluations that there are.
+// target, of any metric, is looked up in the evaluations that there are.
 func (c Config) Tells(o Config) bool {
 	more, _ := parseObserved(o.Observe)
 	all, _ := parseObserved(c.Observe)
@@ -148,7 +134,7 @@ func trajectory(c Config, m train.Mode, words observed) string {
 		switch k.Name {
 		case "network.per_host": // topologies add in the order of nodes
 			return !servers
-		case "target", "target_of", "metric": // runs that these end are not Timeless
+		case "target", "metric": // runs that these end are not Timeless
 			return false
 		}
 		return k.Effect() != Environment
@@ -213,9 +199,21 @@ func (c Config) IsAlone() bool {
 	return err == nil && !(&train.Job{Mode: m}).Served()
 }
 
-// Goal is what keys target, target_of and metric say.
-func (c Config) Goal() record.Goal {
-	return record.Goal{Loss: c.Metric == "loss", OfBest: c.TargetOf == targetBest && c.Target > 0, Value: c.Target}
+// Goal is what keys target and metric say, of a model with these metrics.
+func (c Config) Goal(metrics []sgd.Metric) (record.Goal, error) {
+	goal := c.Target
+	if goal.Metric.Name == "" && c.Metric != sgd.First && len(metrics) > 0 {
+		m, ok := sgd.FindMetric(metrics, c.Metric)
+		if !ok {
+			return record.Goal{}, fmt.Errorf("key \"metric\": %w", record.NoMetric(c.Metric, metrics))
+		}
+		goal.Metric = m
+	}
+	goal, err := goal.Among(metrics)
+	if err != nil {
+		return record.Goal{}, fmt.Errorf("key \"target\": %w", err)
+	}
+	return goal, nil
 }
 
 // Stack words the software that a simulated configuration's times are of; "" of others.

@@ -19,7 +19,7 @@ func TestTells(t *testing.T) {
 		if !more.Tells(Default()) || !more.Tells(more) {
 			t.Errorf("%s=%s hides something", k.Name, right)
 		}
-		if got, want := Default().Tells(more), k.Name == "target" || k.Name == "target_of" || k.Name == "metric"; got != want {
+		if got, want := Default().Tells(more), k.Name == "target" || k.Name == "metric"; got != want {
 			t.Errorf("without %s=%s it is told: %v", k.Name, right, got)
 		}
 	}

@@ -8,6 +8,7 @@ import (
 
 	"github.com/gradlab/gradlab/comm/collective"
 	"github.com/gradlab/gradlab/comm/nemesis"
+	"github.com/gradlab/gradlab/sgd"
 	"github.com/gradlab/gradlab/sgd/nn"
 	"github.com/gradlab/gradlab/sgd/train"
 	"github.com/gradlab/gradlab/staleness"
@@ -63,12 +64,12 @@ func (r *Resolved) read(t *texts) (errs []error) {
 			continue
 		}
 		if l, ok := k.language(); ok {
-			x, err := t.parse(k, f.String())
+			x, err := t.parse(k, formatValue(f))
+			if err == nil {
+				r.values[k.Name], err = x, setValue(f, l.text(x))
+			}
 			if err != nil {
 				errs = append(errs, fmt.Errorf("key %q: %w", k.Name, err))
-			} else {
-				r.values[k.Name] = x
-				f.SetString(l.text(x))
 			}
 		}
 		if err := k.inRange(f); err != nil {
@@ -149,15 +150,22 @@ func checkSteps(r *Resolved) error {
 // checkUntil refuses a target that cannot come.
 func checkUntil(r *Resolved) error {
 	c := r.config
-	if err := c.Goal().Check(); err != nil {
+	if name := c.Target.Metric.Name; name != "" && name != c.Metric {
+		return fmt.Errorf("key \"metric\": target=%s is of %s, and metric=%s says that runs are compared by another; leave one of the two out", c.Target, name, c.Metric)
+	}
+	goal := c.Target
+	if m, ok := sgd.FindMetric(sgd.KnownMetrics(), c.Metric); ok {
+		goal.Metric = m
+	}
+	if err := goal.Check(); err != nil {
 		return fmt.Errorf("key \"target\": %w", err)
 	}
 	switch {
 	case c.Until == UntilEnd:
-	case c.Until == UntilTarget && c.Target == 0:
-		return errors.New("key \"until\": until=target needs a target, the test accuracy or loss at which the run ends; add target=0.95, or target=loss<=1.9")
-	case c.Until == UntilTarget && c.TargetOf == targetBest:
-		return fmt.Errorf("key \"until\": with target=%s no run knows where it ends, as others may reach more; give a value, such as target=0.95", c.Goal())
+	case c.Until == UntilTarget && !c.Target.Asked():
+		return errors.New("key \"until\": until=target needs a target, the value on the test set at which the run ends; add target=0.95, or target=loss<=1.9")
+	case c.Until == UntilTarget && c.Target.OfBest:
+		return fmt.Errorf("key \"until\": with target=%s no run knows where it ends, as others may reach more; give a value, such as target=0.95", c.Target)
 	case c.Weightless:
 		return errors.New("key \"until\": a run with weightless=true learns nothing that could end it; use until=end")
 	case c.EvalEvery == 0:

@@ -11,7 +11,6 @@ import (
 
 	"github.com/gradlab/gradlab/experiments/hardware"
 	"github.com/gradlab/gradlab/registry"
-	"github.com/gradlab/gradlab/sgd/train/record"
 	"github.com/gradlab/gradlab/sgd/train/timing"
 )
 
@@ -31,9 +30,6 @@ func (c *Config) set(name, text string, t *texts) error {
 	}
 	f := reflect.ValueOf(c).Elem().Field(k.field)
 	text = strings.TrimSpace(text)
-	if k.Name == "target" && (strings.ContainsAny(text, "<>") || strings.HasSuffix(text, "best")) {
-		return c.aim(text)
-	}
 	before := map[string]string{"transport": c.Transport, "node": c.Node}
 	var err error
 	switch k.tag.Get("unit") {
@@ -65,15 +61,15 @@ func (c *Config) set(name, text string, t *texts) error {
 	if was, ok := before[k.Name]; ok && err == nil {
 		err = c.takeOver(k.Name, was, text)
 	}
-	if _, ok := k.language(); ok && k.Name != constantsKey && err == nil {
+	if _, ok := k.language(); ok && f.Kind() == reflect.String && err == nil { // of others setValue has read it
 		_, err = t.parse(k, text)
 		err = hinted(err)
 	}
 	if err == nil {
 		err = k.inRange(f)
 	}
-	if k.Name == "target" && err == nil {
-		err = c.aimedAt()
+	if k.Name == "target" && c.Target.Metric.Name != "" {
+		c.Metric = c.Target.Metric.Name
 	}
 	if err != nil {
 		return fmt.Errorf("key %q: %w", k.Name, err)
@@ -110,30 +106,6 @@ func (c *Config) SetPath(path, value string) (key string, err error) {
 		return key, c.Set(key, l.text(v))
 	}
 	return "", fmt.Errorf("%q is neither a key nor an option of one, such as schedule.lr, codec.keep or optimizer.beta; %w", path, UnknownKey(path))
-}
-
-// aimedAt takes target for a value, and refuses an accuracy that there cannot be.
-func (c *Config) aimedAt() error {
-	if c.TargetOf = targetValue; c.Metric != "loss" && c.Target > 1 {
-		return fmt.Errorf("want at most 1, not %v; for a loss, want target=loss<=%[1]v", c.Target)
-	}
-	return nil
-}
-
-// aim sets target, target_of and metric by a text such as loss<=1.9, or target and
-// target_of by 0.95best, which is of the metric there is.
-func (c *Config) aim(text string) error {
-	g, err := record.ParseGoal(text)
-	if err != nil {
-		return fmt.Errorf("key \"target\": %w", err)
-	}
-	if c.Target, c.TargetOf = g.Value, targetValue; g.OfBest {
-		c.TargetOf = targetBest
-	}
-	if strings.ContainsAny(text, "<>") {
-		c.Metric = g.Metric()
-	}
-	return nil
 }
 
 // setValue reads the text of a field of Config.

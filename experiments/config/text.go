@@ -18,6 +18,7 @@ import (
 	"github.com/gradlab/gradlab/sgd/nn"
 	"github.com/gradlab/gradlab/sgd/profile"
 	"github.com/gradlab/gradlab/sgd/train"
+	"github.com/gradlab/gradlab/sgd/train/record"
 	"github.com/gradlab/gradlab/sgd/train/timing"
 	"github.com/gradlab/gradlab/staleness"
 )
@@ -50,6 +51,8 @@ var languages = map[string]language{
 	"average":        averages(),
 	"constants":      table(Ideal),
 	"net":            table(Nets),
+	"metric":         named(metricNamed),
+	"goal":           printed(record.ParseGoal),
 	"file":           named(fileNamed),
 	"cluster":        sheetNames(hardware.Cluster),
 	"transport":      sheetNames(hardware.Transport),
@@ -103,6 +106,18 @@ func sheetNames(kind string) language {
 		}
 		return fmt.Errorf("want none or a known name, not %q; %s", text, registry.Suggest(text, names))
 	})
+}
+
+// metricNamed refuses what no metric is called. Models may have any others.
+func metricNamed(text string) error {
+	if text == sgd.First {
+		return nil
+	}
+	m, ok := sgd.FindMetric(sgd.KnownMetrics(), text)
+	if !ok {
+		m.Name = text
+	}
+	return sgd.CheckMetrics([]sgd.Metric{m})
 }
 
 // fileNamed refuses a file without a name.

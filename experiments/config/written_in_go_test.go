@@ -18,7 +18,7 @@ func TestWrittenInGo(t *testing.T) {
 	}
 	try := func(t *testing.T, c Config) {
 		t.Helper()
-		c.Goal()
+		_, _ = c.Goal(measured)
 		c.YAML()
 		c.Map()
 		c.Hash()

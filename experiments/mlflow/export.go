@@ -278,7 +278,7 @@ func paramsOf(run *store.Run) (out []pair) {
 }
 
 func metricsOf(run *store.Run) (out []metric, err error) {
-	curve, err := run.Metrics()
+	curve, err := run.Curve()
 	if err != nil {
 		return nil, err
 	}
@@ -296,13 +296,8 @@ func metricsOf(run *store.Run) (out []metric, err error) {
 		add(p.Step, p.Seconds, "cost/seconds", p.Seconds)
 	}
 	for _, e := range curve.Evals {
-		add(e.Step, e.Seconds, "test/accuracy", e.Accuracy)
-		if e.Top5 > 0 {
-			add(e.Step, e.Seconds, "test/top5", e.Top5)
-		}
-		add(e.Step, e.Seconds, "test/loss", e.Loss)
-		for _, name := range slices.Sorted(maps.Keys(e.Metrics)) {
-			add(e.Step, e.Seconds, "test/"+name, e.Metrics[name])
+		for _, name := range slices.Sorted(maps.Keys(e.Values)) {
+			add(e.Step, e.Seconds, "test/"+name, e.Values[name])
 		}
 		add(e.Step, e.Seconds, "cost/bytes", float64(run.Crossed(e.BytesUp, e.BytesDown)))
 	}
@@ -324,8 +319,9 @@ func resultOf(run *store.Run) (out []metric) {
 	add("result/wall_seconds", r.WallSeconds)
 	add("result/bytes", float64(run.Crossed(r.BytesUp, r.BytesDown)))
 	if !run.Config.Weightless {
-		add("result/accuracy", r.Accuracy)
-		add("result/loss", r.Loss)
+		for _, name := range slices.Sorted(maps.Keys(r.Values)) {
+			add("result/"+name, r.Values[name])
+		}
 	}
 	if r.TargetReached {
 		add("result/target_seconds", r.TargetSeconds)

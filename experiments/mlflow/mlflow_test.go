@@ -223,7 +223,7 @@ func TestExport(t *testing.T) {
 	}
 	for i, r := range rs {
 		k := s.runs[i]
-		curve, err := r.Metrics()
+		curve, err := r.Curve()
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -231,8 +231,8 @@ func TestExport(t *testing.T) {
 		if k.status != "FINISHED" || k.name != r.Name && k.name != r.Recipe || k.params["codec"] != r.Config.Codec || len(acc) != len(curve.Evals) || len(k.metrics["train/loss"]) != len(curve.Progress) {
 			t.Errorf("%+v", k)
 		}
-		if got := k.metrics["result/accuracy"]; len(got) != 1 || got[0].Value != r.Result.Accuracy || got[0].Step != r.Result.Steps {
-			t.Errorf("accuracy %v, want %v", got, r.Result.Accuracy)
+		if got := k.metrics["result/accuracy"]; len(got) != 1 || got[0].Value != r.Result.Values["accuracy"] || got[0].Step != r.Result.Steps {
+			t.Errorf("accuracy %v, want %v", got, r.Result.Values["accuracy"])
 		}
 		for j := 1; j < len(acc); j++ {
 			if acc[j].At < acc[j-1].At || acc[j].Step <= acc[j-1].Step {
@@ -336,7 +336,7 @@ func TestExportAll(t *testing.T) {
 		}
 		if acc := k.metrics["test/accuracy"]; r.Result.VirtualSeconds > 0 {
 			took := float64(acc[len(acc)-1].At-acc[0].At) / 1000
-			if curve, err := r.Metrics(); err != nil || math.Abs(took-curve.Evals[len(curve.Evals)-1].Seconds+curve.Evals[0].Seconds) > 2e-3 {
+			if curve, err := r.Curve(); err != nil || math.Abs(took-curve.Evals[len(curve.Evals)-1].Seconds+curve.Evals[0].Seconds) > 2e-3 {
 				t.Errorf("%v s between evaluations, %v", took, err)
 			}
 		}

@@ -12,6 +12,7 @@ import (
 	"time"
 	"unicode"
 
+	"github.com/gradlab/gradlab/sgd"
 	"github.com/gradlab/gradlab/sgd/train/record"
 )
 
@@ -35,7 +36,7 @@ func TestPlainLines(t *testing.T) {
 		c.forward(time.Second / 20)
 		r.Progress(record.Progress{Step: step, Loss: 0.41, BytesUp: 31000 * uint64(step), BytesDown: 31000 * uint64(step)})
 		if step%40 == 0 {
-			r.Eval(record.Eval{Step: step, Accuracy: 0.9123})
+			r.Eval(record.Eval{Step: step, Values: record.Values{"accuracy": 0.9123}}, sgd.Accuracy)
 		}
 	}
 	r.Note("checkpoint at step %d", 400)
@@ -91,7 +92,7 @@ func TestPlainLinesKeepTheirDistance(t *testing.T) {
 	out.Reset()
 	for step := range 1000 {
 		c.forward(10 * time.Millisecond)
-		r.Eval(record.Eval{Step: 1000 + step})
+		r.Eval(record.Eval{Step: 1000 + step}, sgd.Accuracy)
 	}
 	if n := strings.Count(out.String(), "\n"); n != 5 {
 		t.Errorf("%d lines of evaluations in 10 seconds", n)
@@ -102,7 +103,7 @@ func TestPlainTextHasNoControlCharacters(t *testing.T) {
 	d, out, c := plainDisplay(Plain, Every(0))
 	r := d.Run("evil\x1b[2J\rname\n", 0, 0)
 	r.Note("a\tb\r\nc")
-	r.Eval(record.Eval{Accuracy: math.NaN()})
+	r.Eval(record.Eval{Values: record.Values{"accuracy": math.NaN()}}, sgd.Accuracy)
 	c.forward(time.Second)
 	r.Progress(record.Progress{Loss: math.Inf(1)})
 	r.Done("end\x07")
@@ -120,7 +121,7 @@ func TestPlainTextHasNoControlCharacters(t *testing.T) {
 			t.Fatalf("control character %q in\n%q", c, out)
 		}
 	}
-	for _, want := range []string{"step 0", "acc NaN", "loss +Inf", "set/other  5.0 MB of 10.0 MB (50 %)  1.0 MB/s  eta 5.0s\n", "set/other  downloaded 10.0 MB\n"} {
+	for _, want := range []string{"step 0", "loss +Inf", "set/other  5.0 MB of 10.0 MB (50 %)  1.0 MB/s  eta 5.0s\n", "set/other  downloaded 10.0 MB\n"} {
 		if strings.Count(out.String(), want) == 0 {
 			t.Errorf("no %q in\n%s", want, out)
 		}
@@ -164,7 +165,7 @@ func TestNothingIsShownQuietly(t *testing.T) {
 	for _, d := range []*Display{none, New(&b, Quiet), New(nil)} {
 		r := d.Run("run", 10, 0)
 		r.Progress(record.Progress{Step: 1})
-		r.Eval(record.Eval{})
+		r.Eval(record.Eval{}, sgd.Accuracy)
 		r.Note("note")
 		r.Done("done")
 		d.Logf("log")
@@ -195,7 +196,7 @@ func TestTerminal(t *testing.T) {
 	a, b := d.Run("codec=raw", 1200, 0), d.Run("codec=feedback(topk(keep=0.01))", 0, 0)
 	c.forward(20 * time.Second)
 	a.Progress(record.Progress{Step: 400, Loss: 0.41, BytesUp: 12.4e6})
-	a.Eval(record.Eval{Step: 400, Accuracy: 0.9123})
+	a.Eval(record.Eval{Step: 400, Values: record.Values{"accuracy": 0.9123}}, sgd.Accuracy)
 	b.Progress(record.Progress{Step: 77})
 	d.Download("mnist/train", 1e6, 4e6)
 	time.Sleep(500 * time.Millisecond)
@@ -244,7 +245,7 @@ func TestConcurrentUse(t *testing.T) {
 				r := d.Run(fmt.Sprint("run ", i), 50, 0)
 				for step := range 50 {
 					r.Progress(record.Progress{Step: step})
-					r.Eval(record.Eval{Step: step})
+					r.Eval(record.Eval{Step: step}, sgd.Accuracy)
 					d.Download(fmt.Sprint("file ", i%3), int64(step), 49)
 				}
 				r.Note("note")
@@ -293,7 +294,7 @@ func TestFormats(t *testing.T) {
 		}
 	}
 	for v, want := range map[float64]string{0.0747: "0.0747", 7.8217: "7.8217", -2: "-2.0000", 3.2089e14: "3.209e+14", math.Inf(1): "+Inf", math.MaxFloat64: "not finite"} {
-		if got := Loss(v); got != want {
+		if got := Value(sgd.Loss, v); got != want {
 			t.Errorf("%g: %s, not %s", v, got, want)
 		}
 	}

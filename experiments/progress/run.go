@@ -6,6 +6,7 @@ import (
 	"sync"
 	"time"
 
+	"github.com/gradlab/gradlab/sgd"
 	"github.com/gradlab/gradlab/sgd/train/record"
 )
 
@@ -22,7 +23,8 @@ type Run struct {
 	speed    meter
 	progress record.Progress
 	eval     *record.Eval
-	passes   [2]int // of the update that is being made: done, and all; zero: not told
+	metric   sgd.Metric // that is shown of it
+	passes   [2]int     // of the update that is being made: done, and all; zero: not told
 }
 
 // Run begins to show a run of total updates, of which start were made before.
@@ -45,10 +47,10 @@ func (r *Run) Progress(p record.Progress) {
 	}, 1)
 }
 
-// Eval shows an evaluation.
-func (r *Run) Eval(e record.Eval) {
+// Eval shows an evaluation, by the value of a metric.
+func (r *Run) Eval(e record.Eval, m sgd.Metric) {
 	r.update(func() {
-		r.step, r.eval = max(r.step, e.Step), &e
+		r.step, r.eval, r.metric = max(r.step, e.Step), &e, m
 		if !r.told {
 			r.progress.BytesUp, r.progress.BytesDown = e.BytesUp, e.BytesDown
 		}
@@ -151,11 +153,9 @@ func (r *Run) show() (done float64, fields []string) {
 		fields = append(fields, fmt.Sprintf("loss %.3g", p.Loss))
 	}
 	if r.eval != nil {
-		word := fmt.Sprintf("acc %.3f", r.eval.Accuracy)
-		if r.eval.Accuracy == 0 && r.eval.Loss > 0 { // of models without one
-			word = fmt.Sprintf("test loss %.3g", r.eval.Loss)
+		if x, known := r.eval.Values.Of(r.metric); known {
+			fields = append(fields, fmt.Sprintf("%s %.3g", r.metric.Short(), x))
 		}
-		fields = append(fields, word)
 	}
 	if r.told || r.eval != nil {
 		fields = append(fields, fmt.Sprintf("up %s down %s", Bytes(p.BytesUp), Bytes(p.BytesDown)))

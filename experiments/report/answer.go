@@ -10,13 +10,14 @@ import (
 	"github.com/gradlab/gradlab/experiments"
 	"github.com/gradlab/gradlab/experiments/progress"
 	"github.com/gradlab/gradlab/experiments/stats"
+	"github.com/gradlab/gradlab/sgd"
 )
 
 // Answer is what the task's runs say, in sentences, the most important first. The
 // last ones say what the virtual clock billed codecs at.
 func (t *Task) Answer() []string {
 	out := t.answer()
-	if p := t.pays(); p != "" { // behind the first sentence, which says what is soonest
+	if p := pays(t); p != "" { // behind the first sentence, which says what is soonest
 		out = slices.Insert(out, min(1, len(out)), p)
 	}
 	var results []*experiments.Result
@@ -25,18 +26,18 @@ func (t *Task) Answer() []string {
 			results = append(results, trial.Result)
 		}
 	}
-	if t.mixed {
-		out = append(out, "Some of these runs have metric=loss and others metric=accuracy: all are compared by accuracy; --target 'loss<=1.9' has them compared by loss.")
+	if len(t.mixed) > 0 {
+		out = append(out, fmt.Sprintf("Some of these runs have metric=%s and others metric=%s: all are compared by %s; --target 'loss<=1.9' has them compared by loss.", t.mixed[1], t.mixed[0], t.Target.Metric.Head()))
 	}
-	out = append(out, t.bottlenecks()...)
-	if len(t.choices()) > 1 && t.repeated() {
+	out = append(out, bottlenecks(t)...)
+	if len(t.choices()) > 1 && isRepeated(t) {
 		out = append(out, "What seeds tell is told "+tested+".")
 	}
-	if n := t.clockNote(); n != "" {
+	if n := clockNote(t); n != "" {
 		out = append(out, n)
 	}
 	if t.share.OfBest && t.Target.Asked() {
-		out = append(out, fmt.Sprintf("The target, %s, is %s of the %s that a run reached.", t.Goal(), percent(t.share.Value), t.BestWord()))
+		out = append(out, fmt.Sprintf("The target, %s, is %s of the %s that a run reached.", t.Goal(), percent(t.share.Value), t.Target.Metric.Best()))
 	}
 	for _, n := range experiments.CodecNotes(results) {
 		out = append(out, "In virtual time "+n+".")
@@ -46,26 +47,27 @@ func (t *Task) Answer() []string {
 
 func (t *Task) answer() []string {
 	if !t.Learned() {
-		return t.cheapest()
+		return cheapest(t)
 	}
 	if len(t.Configs) == 1 {
 		c := t.Configs[0]
 		return []string{fmt.Sprintf("One configuration: %s reaches %s %s of %s in %s and %s.",
-			c.Label, map[bool]string{true: "a", false: "an"}[t.Target.Loss], t.Metric(), words(c.Score, t.score), progress.Seconds(c.Seconds.Mean), bytesText(c.Bytes.Mean))}
+			c.Label, article(t.Target.Metric.Head()), t.Target.Metric.Head(), words(c.Score, t.score), progress.Seconds(c.Seconds.Mean), bytesText(c.Bytes.Mean))}
 	}
 	if len(t.choices()) == 0 {
-		return append([]string{"No configuration that works together learns anything."}, t.asides()...)
+		return append([]string{"No configuration that works together learns anything."}, asides(t)...)
 	}
 	var out []string
 	if t.Target.Asked() {
-		out = append(out, strings.TrimSpace(t.probable()+" "+t.first(seconds)), differ(t))
-		if t.crossing() {
-			out = append(out, t.first(crossed))
+		out = append(out, strings.TrimSpace(probably(t)+" "+firstTo(t, seconds)), differ(t))
+		if isCrossing(t) {
+			out = append(out, firstTo(t, crossed))
 		}
-		out = append(out, t.first(updates))
+		out = append(out, firstTo(t, updates))
 	}
 	best := t.best()
-	s := fmt.Sprintf("%s, at the best evaluation: %s, %s, and %s at the end.", map[bool]string{true: "Least loss", false: "Most accurate"}[t.Target.Loss], best.Label, words(best.Best, t.score), t.score(best.Score.Mean))
+	winner := t.Target.Metric.Winner()
+	s := fmt.Sprintf("%s, at the best evaluation: %s, %s, and %s at the end.", strings.ToUpper(winner[:1])+winner[1:], best.Label, words(best.Best, t.score), t.score(best.Score.Mean))
 	var same, worse, unknown, equal []string
 	for _, c := range t.choices() {
 		switch {
@@ -87,7 +89,7 @@ func (t *Task) answer() []string {
 		}
 	}
 	switch {
-	case len(same)+len(worse) == 0 && !t.repeated():
+	case len(same)+len(worse) == 0 && !isRepeated(t):
 		s += " With one seed each, nothing says which differences would come again."
 	case len(same)+len(worse) == 0:
 	case len(same) == 0 && len(unknown) == 0:
@@ -99,20 +101,22 @@ func (t *Task) answer() []string {
 	default:
 		s += fmt.Sprintf(" The seeds do not tell it from %s.", list(same))
 	}
-	out = append(out, s, t.onFront())
+	out = append(out, s, onFront(t))
 	if !t.Target.Asked() {
 		how := "0.9 asks for one, --target 0.95best for 95 % of the best"
-		if t.Target.Loss {
-			how = "'loss<=1.9' asks for one, --target 'loss<=1.05best' for 105 % of the least"
+		if m := t.Target.Metric; m.LessIsBetter {
+			how = fmt.Sprintf("'%s<=1.9' asks for one, --target '%s<=1.05best' for 105 %% of the least", m.Name, m.Name)
+		} else if m.Unit != sgd.Share {
+			how = fmt.Sprintf("'%s>=1.9' asks for one, --target '%s>=0.95best' for 95 %% of the best", m.Name, m.Name)
 		}
-		out = append(out, fmt.Sprintf("Which is soonest depends on the %s wanted, and these runs agree on none: --target %s.", t.Metric(), how))
+		out = append(out, fmt.Sprintf("Which is soonest depends on the %s wanted, and these runs agree on none: --target %s.", t.Target.Metric.Head(), how))
 	}
-	said := slices.DeleteFunc(append(out, t.asides()...), func(s string) bool { return s == "" })
+	said := slices.DeleteFunc(append(out, asides(t)...), func(s string) bool { return s == "" })
 	return slices.Compact(said) // that no configuration reaches the target is said once
 }
 
 // asides are about configurations that are no choice.
-func (t *Task) asides() (out []string) {
+func asides(t *Task) (out []string) {
 	var lost []string
 	var level, above float64
 	for _, c := range t.Configs {
@@ -142,17 +146,17 @@ func (t *Task) Asked() string {
 		time, bytes = "time to "+t.Goal(), "bytes to "+t.Goal()
 	}
 	what := []string{time}
-	if t.crossing() {
+	if isCrossing(t) {
 		what = append(what, bytes)
 	}
 	if t.Learned() {
-		what = append(what, t.BestWord())
+		what = append(what, t.Target.Metric.Best())
 	}
 	return list(what)
 }
 
 // onFront words which configurations are on the Pareto front.
-func (t *Task) onFront() string {
+func onFront(t *Task) string {
 	front, choices := t.front(), t.choices()
 	of := t.Asked()
 	if len(front) == len(choices) {
@@ -169,7 +173,7 @@ func (t *Task) onFront() string {
 }
 
 // cheapest words the answer where nothing was learned.
-func (t *Task) cheapest() []string {
+func cheapest(t *Task) []string {
 	least := func(what string, of func(*Config) float64, word func(float64) string) string {
 		cs := slices.Clone(t.choices())
 		slices.SortStableFunc(cs, func(a, b *Config) int { return cmp.Compare(of(a), of(b)) })
@@ -180,11 +184,11 @@ func (t *Task) cheapest() []string {
 		return s + "."
 	}
 	out := []string{least("Fastest", func(c *Config) float64 { return c.Seconds.Mean }, progress.Seconds)}
-	if t.crossing() {
+	if isCrossing(t) {
 		out = append(out, least("Fewest bytes", func(c *Config) float64 { return c.Bytes.Mean }, bytesText))
 	}
 	if len(t.choices()) > 1 {
-		out = append(out, t.onFront())
+		out = append(out, onFront(t))
 	}
 	for _, c := range t.Configs {
 		if c.Alone {
@@ -194,8 +198,16 @@ func (t *Task) cheapest() []string {
 	return out
 }
 
-func (t *Task) repeated() bool {
+func isRepeated(t *Task) bool {
 	return slices.ContainsFunc(t.Configs, func(c *Config) bool { return len(c.Trials) > 1 })
+}
+
+// article is that of a noun.
+func article(noun string) string {
+	if strings.ContainsAny(noun[:min(1, len(noun))], "aeiouAEIOU") {
+		return "an"
+	}
+	return "a"
 }
 
 func are(n int) string {

@@ -49,10 +49,7 @@ func (r *Report) Box() *Box {
 	case !same:
 		to = " to the target"
 	}
-	all := []string{"soonest" + to, "fewest bytes" + to, "most accurate", store.Alone}
-	if goal.Loss {
-		all[2] = "least loss"
-	}
+	all := []string{"soonest" + to, "fewest bytes" + to, goal.Metric.Winner(), store.Alone}
 	b := &Box{}
 	used := make([]bool, len(all))
 	for _, t := range r.Tasks {
@@ -62,7 +59,7 @@ func (r *Report) Box() *Box {
 			row.Where = t.Title()
 		}
 		row.Cells = []BoxCell{
-			s.Answers.Soonest.cell(progress.Seconds), s.Answers.FewestBytes.cell(bytesText), s.Answers.MostAccurate.cell(t.score), t.alone(s),
+			s.Answers.Soonest.cell(progress.Seconds), s.Answers.FewestBytes.cell(bytesText), s.Answers.MostAccurate.cell(t.score), aloneCell(t, s),
 		}
 		for i := range row.Cells {
 			row.Cells[i].Column = all[i]
@@ -139,8 +136,8 @@ func (w *Winner) cell(word func(float64) string) (c BoxCell) {
 	return c
 }
 
-// alone words the time of one worker alone, and the speed-up of the soonest over it.
-func (t *Task) alone(s Summary) (c BoxCell) {
+// aloneCell words the time of one worker alone, and the speed-up of the soonest over it.
+func aloneCell(t *Task, s Summary) (c BoxCell) {
 	if s.Baseline == nil || !finite(float64(s.Baseline.Seconds)) {
 		return c
 	}
@@ -160,7 +157,7 @@ const (
 
 // bottlenecks are sentences on what steps of configurations take most of, where that
 // decides what can matter.
-func (t *Task) bottlenecks() (out []string) {
+func bottlenecks(t *Task) (out []string) {
 	var saturated, coding []string
 	wire, most := math.Inf(1), 0.0
 	choices := t.choices()

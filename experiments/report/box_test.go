@@ -132,7 +132,7 @@ func TestBottlenecks(t *testing.T) {
 				trial.Ranks = []record.RankReport{{Role: "worker", Steps: 1, Time: &spent}}
 			}
 		}
-		said := strings.Join(task.bottlenecks(), " ")
+		said := strings.Join(bottlenecks(task), " ")
 		if want == "" && said != "" || !strings.Contains(strings.Join(task.Answer(), " "), want) {
 			t.Errorf("%q: %s", want, said)
 		}

@@ -13,6 +13,8 @@ import (
 	"github.com/gradlab/gradlab/experiments/store"
 	"github.com/gradlab/gradlab/internal/patience"
 	"github.com/gradlab/gradlab/internal/program"
+	"github.com/gradlab/gradlab/sgd"
+	"github.com/gradlab/gradlab/sgd/train/record"
 )
 
 // looker is a page that lays the report out at several widths and writes down
@@ -115,9 +117,10 @@ func TestFirstFigureOfMany(t *testing.T) {
 	var runs []*store.Run
 	for i := range 200 {
 		r := trial(fmt.Sprintf("feedback(topk(keep=%.4f,values=bf16,index=bitmap))", 0.0001*float64(i+1)), 1, store.Done, 0.6)
-		r.Config.Target = 0 // all have one run's evaluations
-		if i < 30 {         // the longer, the better
-			r.Result.BestAccuracy, r.Result.VirtualSeconds = 0.6+0.01*float64(i), 1+0.1*float64(i)
+		r.Config.Target = record.Goal{} // all have one run's evaluations
+		if i < 30 {                     // the longer, the better
+			scoring(r, sgd.Accuracy, 0.6+0.01*float64(i))
+			r.Result.VirtualSeconds = 1 + 0.1*float64(i)
 		} else {
 			r.Result.VirtualSeconds = 100
 		}

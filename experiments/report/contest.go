@@ -89,13 +89,13 @@ const slack = 0.01
 func alike(x, y float64) bool { return x == y || math.Abs(x-y) <= slack*min(x, y) }
 
 // toTarget compares configurations on the way to the target.
-func (t *Task) toTarget(m measure, configs []*Config) *contest {
-	c := newContest(configs, true, func(x *Trial) float64 { return t.way(x, m).at })
+func toTarget(t *Task, m measure, configs []*Config) *contest {
+	c := newContest(configs, true, func(x *Trial) float64 { return wayTo(t, x, m).at })
 	c.reach = m.reach
 	c.middle = func(x *Config) float64 { return m.reach(x).Median }
 	steps := map[*Config]float64{}
 	for x := range c.index {
-		steps[x] = t.evaluated(x, m)
+		steps[x] = evaluated(t, x, m)
 	}
 	c.level = func(a, b *Config) bool {
 		x, y := c.middle(a), c.middle(b)
@@ -106,37 +106,42 @@ func (t *Task) toTarget(m measure, configs []*Config) *contest {
 
 // evaluated is how far apart a configuration's evaluations are where the target was
 // reached, in the median.
-func (t *Task) evaluated(c *Config, m measure) float64 {
+func evaluated(t *Task, c *Config, m measure) float64 {
 	var steps []float64
 	for _, trial := range c.Trials {
-		w := t.way(trial, m)
+		w := wayTo(t, trial, m)
 		steps = append(steps, w.at-w.before)
 	}
 	return stats.Median(steps)
 }
 
-// whole compares configurations in what their runs took from beginning to end.
-func (t *Task) whole(configs []*Config, value func(*Trial) float64, of func(*Config) float64) *contest {
+// wholeRuns compares configurations in what their runs took from beginning to end.
+func wholeRuns(configs []*Config, value func(*Trial) float64, of func(*Config) float64) *contest {
 	c := newContest(configs, true, value)
 	c.middle, c.level = of, func(a, b *Config) bool { return alike(of(a), of(b)) }
 	return c
 }
 
 // scores compares the choices by their best evaluations.
-func (t *Task) scores() *contest {
-	sign := -1.0
-	if t.Target.Loss {
-		sign = 1
-	}
+func scores(t *Task) *contest {
+	sign := signOf(t)
 	c := newContest(t.choices(), false, func(x *Trial) float64 { return sign * bestOf(x.Run, t.Target) })
 	c.middle = func(x *Config) float64 { return sign * x.Best.Mean }
 	return c
 }
 
-// bestOf is a run's best accuracy, or its least loss; NaN where there is none.
+// signOf is what scores are multiplied by, so that less is better.
+func signOf(t *Task) float64 {
+	if t.Target.Metric.LessIsBetter {
+		return 1
+	}
+	return -1
+}
+
+// bestOf is a run's best value of the metric of a goal; NaN where there is none.
 func bestOf(r *store.Run, goal record.Goal) float64 {
-	if v, _, known := r.Result.Best(goal); known {
-		return v
+	if b, known := r.Result.Best[goal.Metric.Name]; known {
+		return b.Value
 	}
 	return math.NaN()
 }
@@ -145,29 +150,29 @@ func bestOf(r *store.Run, goal record.Goal) float64 {
 // the Pareto front: those that no other is better than in one thing and as good as in the
 // others. Those that cannot be told apart are equal. What was measured to be first in
 // something is on it, and where all lie in a circle, all are.
-func (t *Task) compete() {
+func compete(t *Task) {
 	t.contests = nil
 	choices := t.choices()
 	if t.Target.Asked() {
-		t.soonest, t.lightest = t.toTarget(seconds, choices), t.toTarget(crossed, choices)
+		t.soonest, t.lightest = toTarget(t, seconds, choices), toTarget(t, crossed, choices)
 	} else {
-		t.soonest = t.whole(choices, func(x *Trial) float64 { return x.Seconds() * x.stretched() }, func(c *Config) float64 { return c.Seconds.Mean })
-		t.lightest = t.whole(choices, func(x *Trial) float64 { return float64(x.Crossed(x.Result.BytesUp, x.Result.BytesDown)) }, func(c *Config) float64 { return c.Bytes.Mean })
+		t.soonest = wholeRuns(choices, func(x *Trial) float64 { return x.Seconds() * x.stretched() }, func(c *Config) float64 { return c.Seconds.Mean })
+		t.lightest = wholeRuns(choices, func(x *Trial) float64 { return float64(x.Crossed(x.Result.BytesUp, x.Result.BytesDown)) }, func(c *Config) float64 { return c.Bytes.Mean })
 	}
-	t.soonest.draws = t.before
+	t.soonest.draws = func(a, b *Config) float64 { return isBefore(t, a, b) }
 	t.contests = append(t.contests, t.soonest)
-	if t.crossing() {
+	if isCrossing(t) {
 		t.contests = append(t.contests, t.lightest)
 	}
 	if t.Learned() {
-		t.keenest = t.scores()
+		t.keenest = scores(t)
 		t.contests = append(t.contests, t.keenest)
 	}
 	any := false
 	for _, c := range t.Configs {
 		c.Front = c.Choice()
 		for _, o := range choices {
-			c.Front = c.Front && !t.dominates(o, c)
+			c.Front = c.Front && !dominates(t, o, c)
 		}
 		any = any || c.Front
 	}
@@ -188,7 +193,7 @@ func (t *Task) compete() {
 
 // dominates reports whether a is as good as b in all that is asked for, and better in
 // something.
-func (t *Task) dominates(a, b *Config) bool {
+func dominates(t *Task, a, b *Config) bool {
 	better := false
 	for _, c := range t.contests {
 		switch c.order(a, b) {

@@ -83,7 +83,7 @@ func byDraws(t *Task, k *contest, a, b *Config) int {
 	if k != t.soonest || t.draws == 0 {
 		return 0
 	}
-	switch p := t.before(a, b); {
+	switch p := isBefore(t, a, b); {
 	case p >= 1-stats.Level:
 		return -1
 	case p <= stats.Level:
@@ -98,20 +98,20 @@ func (q quantity) againstAlone(t *Task, a, b *Config) int {
 	if a.Alone {
 		choice, alone, sign = b, a, -1
 	}
-	if q.contest(t) != t.soonest || !choice.Choice() || t.Target.Asked() != t.toReach() {
+	if q.contest(t) != t.soonest || !choice.Choice() || t.Target.Asked() != isReached(t) {
 		return 0
 	}
 	if len(choice.Trials) == 1 || len(alone.Trials) == 1 {
-		if math.Abs(choice.time(t)-alone.time(t)) <= max(t.evaluated(choice, seconds), t.evaluated(alone, seconds)) && t.toReach() {
+		if math.Abs(choice.time(t)-alone.time(t)) <= max(evaluated(t, choice, seconds), evaluated(t, alone, seconds)) && isReached(t) {
 			return 0
 		}
 		return sign * byDraws(t, t.soonest, choice, alone)
 	}
-	at := t.reachedIn
-	if t.toReach() {
-		at = func(x *Trial) float64 { return t.way(x, seconds).at }
+	at := func(x *Trial) float64 { return reachedIn(t, x) }
+	if isReached(t) {
+		at = func(x *Trial) float64 { return wayTo(t, x, seconds).at }
 	}
-	sooner, told := t.against(choice, alone, at)
+	sooner, told := against(t, choice, alone, at)
 	switch {
 	case !told:
 		return 0

@@ -12,7 +12,7 @@ import (
 
 // onClusters lets the times of a task be those of draws of real clusters, where all of its
 // configurations are drawn alike.
-func (t *Task) onClusters(drawn map[*Config]*Draws) {
+func onClusters(t *Task, drawn map[*Config]*Draws) {
 	n := 0
 	for _, c := range t.Configs {
 		d := drawn[c]
@@ -40,14 +40,14 @@ func (t *Task) onClusters(drawn map[*Config]*Draws) {
 		if t.Target.Asked() {
 			var at []float64
 			for _, trial := range c.Trials {
-				at = append(at, t.reachedIn(trial))
+				at = append(at, reachedIn(t, trial))
 			}
 			for range c.Failed {
 				at = append(at, math.Inf(1))
 			}
 			c.ToSeconds = stats.Reaching(at)
 		}
-		c.Low, c.High = t.lies(c)
+		c.Low, c.High = liesIn(t, c)
 	}
 	t.compare()
 }
@@ -70,7 +70,7 @@ func (c *Config) clusters() []float64 {
 
 // reachedIn is when a trial reached the target, or ended where nothing is to be reached;
 // +Inf: never.
-func (t *Task) reachedIn(trial *Trial) float64 {
+func reachedIn(t *Task, trial *Trial) float64 {
 	if !t.Target.Asked() {
 		return trial.Seconds() * trial.stretched()
 	}
@@ -82,22 +82,22 @@ func (t *Task) reachedIn(trial *Trial) float64 {
 	return math.Inf(1)
 }
 
-// lies is where nine in ten of a configuration's times to the target lie, or of its whole
+// liesIn is where nine in ten of a configuration's times to the target lie, or of its whole
 // runs, over seeds and draws.
-func (t *Task) lies(c *Config) (low, high float64) {
+func liesIn(t *Task, c *Config) (low, high float64) {
 	var all []float64
 	for _, trial := range c.Trials {
 		for _, f := range c.clusters() {
-			all = append(all, t.reachedIn(trial)*f)
+			all = append(all, reachedIn(t, trial)*f)
 		}
 	}
 	slices.Sort(all)
 	return quantile(all, 0.05), quantile(all, 0.95)
 }
 
-// before is the probability that a configuration is sooner than another one, by draws; 1 if
+// isBefore is the probability that a configuration is sooner than another one, by draws; 1 if
 // none were made. Seeds are those of its median.
-func (t *Task) before(a, b *Config) float64 {
+func isBefore(t *Task, a, b *Config) float64 {
 	if t.draws == 0 {
 		return 1
 	}
@@ -120,11 +120,11 @@ type Lead struct {
 	P      float64
 }
 
-// leads are the probabilities with which choices are first in what value gives of a trial,
+// leadsOf are the probabilities with which choices are first in what value gives of a trial,
 // less of which is better, +Inf: never; the most probable one first. Seeds that all of them have are
 // paired, and draws are of the same clusters; ties are shared out. nil: one seed and no
 // draw tells no probability.
-func (t *Task) leads(drawn bool, value func(*Trial) float64) []Lead {
+func leadsOf(t *Task, drawn bool, value func(*Trial) float64) []Lead {
 	choices := t.choices()
 	if len(choices) < 2 {
 		return nil
@@ -180,9 +180,9 @@ func (t *Task) leads(drawn bool, value func(*Trial) float64) []Lead {
 	return out
 }
 
-// probable words who is first how probably, and over what.
-func (t *Task) probable() string {
-	leads := t.leads(true, t.reachedIn)
+// probably words who is first how probably, and over what.
+func probably(t *Task) string {
+	leads := leadsOf(t, true, func(x *Trial) float64 { return reachedIn(t, x) })
 	if leads == nil || leads[0].P == 0 {
 		return ""
 	}
@@ -200,13 +200,13 @@ func (t *Task) probable() string {
 	if sum < 0.995 {
 		s += fmt.Sprintf("; with probability %.2f none gets there", 1-sum)
 	}
-	return s + ", " + t.over() + "."
+	return s + ", " + overWhat(t) + "."
 }
 
 // differ words why the choice that is first most probably is not the soonest in the median;
 // "" where one is both.
 func differ(t *Task) string {
-	leads := t.leads(true, t.reachedIn)
+	leads := leadsOf(t, true, func(x *Trial) float64 { return reachedIn(t, x) })
 	if leads == nil {
 		return ""
 	}
@@ -220,14 +220,14 @@ func differ(t *Task) string {
 		counted += " on the same draws"
 	}
 	for _, c := range t.choices() {
-		step = max(step, t.evaluated(c, seconds))
+		step = max(step, evaluated(t, c, seconds))
 	}
 	return fmt.Sprintf("%s is first more often and %s is sooner in the median: first places are counted %s, a median is of each one's seeds by themselves, in steps of an evaluation (%s).",
 		often.Config.Label, soonest.Config.Label, counted, progress.Seconds(step))
 }
 
-// over says what probabilities are over.
-func (t *Task) over() string {
+// overWhat says what probabilities are over.
+func overWhat(t *Task) string {
 	seeds := map[uint64]int{}
 	for _, c := range t.choices() {
 		for _, trial := range c.Trials {
@@ -247,23 +247,23 @@ func (t *Task) over() string {
 	if t.draws > 0 {
 		return s + fmt.Sprintf(" and %d draws of %s", t.draws, t.drawnFrom)
 	}
-	return s + t.stack()
+	return s + stackOf(t)
 }
 
 // clockNote says what times are of, where they are not of draws; "" of wall clocks.
-func (t *Task) clockNote() string {
+func clockNote(t *Task) string {
 	if !t.Virtual || t.draws > 0 {
 		return ""
 	}
-	s := "Times are those of the virtual clock" + t.stack() + ": what is not known of transport, device and codec rates is not in them"
+	s := "Times are those of the virtual clock" + stackOf(t) + ": what is not known of transport, device and codec rates is not in them"
 	if len(t.undrawn) > 0 {
 		s += fmt.Sprintf(", as it cannot be drawn for %s without computing gradients", list(t.undrawn))
 	}
 	return s + "."
 }
 
-// stack says on which software times of the virtual clock are.
-func (t *Task) stack() string {
+// stackOf says on which software times of the virtual clock are.
+func stackOf(t *Task) string {
 	if !t.Virtual {
 		return ""
 	}

@@ -29,7 +29,7 @@ func racing(t *testing.T, at map[string][]float64) *Report {
 	for _, c := range r.Tasks[0].Configs {
 		for i, trial := range c.Trials {
 			s := at[c.Label][i]
-			trial.Curve.Evals = []record.Eval{{Step: 1, Seconds: 0.99 * s}, {Step: 2, Seconds: s, Accuracy: 0.9}}
+			trial.Curve.Evals = []record.Eval{{Step: 1, Seconds: 0.99 * s}, {Step: 2, Seconds: s, Values: record.Values{"accuracy": 0.9}}}
 		}
 		c.ToSeconds = stats.Reaching(at[c.Label])
 	}

@@ -18,7 +18,7 @@ const most = 10
 func folds(n int) bool { return n > most+5 }
 
 // order puts choices first, the best first: by the time to the target where there is one,
-// then by accuracy or loss, then by time.
+// then by the best score, then by time.
 func (t *Task) order() {
 	slices.SortStableFunc(t.Configs, func(a, b *Config) int {
 		if a.Choice() != b.Choice() {
@@ -49,7 +49,7 @@ func (t *Task) shown() ([]*Config, []string) {
 type Effect struct {
 	Key, Value string
 	N          int     // configurations
-	Mean, Best float64 // best accuracy, or least loss; of runs without weights seconds
+	Mean, Best float64 // of best scores; of runs without weights seconds
 	Reached    int     // configurations that reach the target in the median
 	Share      float64 // where the mean lies between the least and the most of all effects
 }
@@ -115,7 +115,7 @@ func (t *Task) Effects() (out []Effect) {
 				}
 			}
 			s := stats.Summarize(x)
-			if e.N, e.Mean, e.Best = s.N, s.Mean, s.Max; !t.Learned() || t.Target.Loss {
+			if e.N, e.Mean, e.Best = s.N, s.Mean, s.Max; !t.Learned() || t.Target.Metric.LessIsBetter {
 				e.Best = s.Min
 			}
 			if s.N > 0 {

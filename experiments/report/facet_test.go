@@ -183,7 +183,7 @@ func TestWhetherDistributionPays(t *testing.T) {
 	t.Parallel()
 	for want, took := range map[string][]float64{"Distribution pays at": {3, 3.1, 3.05}, "Distribution does not pay at": {0.3, 0.31, 0.3}, "That distribution pays at": {0.9, 1.2, 1}} {
 		runs := seeded("raw", 0.9, func(r *store.Run) {
-			r.Config.Weightless, r.Config.Target = true, 0
+			r.Config.Weightless, r.Config.Target = true, record.Goal{}
 			r.Result.VirtualSeconds = 1 + 0.01*float64(r.Config.Seed)
 		})
 		runs = append(runs, seeded("raw", 0.9, func(r *store.Run) {

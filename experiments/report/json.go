@@ -26,7 +26,7 @@ type Summary struct {
 type Answers struct {
 	Soonest      *Winner `json:"soonest"`       // seconds to the target
 	FewestBytes  *Winner `json:"fewest_bytes"`  // bytes to the target
-	MostAccurate *Winner `json:"most_accurate"` // best accuracy, or least loss
+	MostAccurate *Winner `json:"most_accurate"` // best value of the metric by which runs are compared: least loss, say
 }
 
 // Winner is a configuration that is first in something.
@@ -58,13 +58,13 @@ func (t *Task) Summary() Summary {
 	for _, c := range t.Configs {
 		d.Seeds = max(d.Seeds, len(c.Trials)+c.Failed)
 	}
-	if alone := t.baseline(); alone != nil {
+	if alone := baselineOf(t); alone != nil {
 		d.Baseline = &Baseline{alone.Label, store.Maybe(alone.time(t))}
 	}
-	if t.toReach() || !t.Learned() {
-		d.Answers.Soonest = t.winner(t.soonest, func(c *Config) float64 { return c.time(t) }, t.lies, t.leads(true, t.reachedIn))
+	if isReached(t) || !t.Learned() {
+		d.Answers.Soonest = t.winner(t.soonest, func(c *Config) float64 { return c.time(t) }, func(c *Config) (low, high float64) { return liesIn(t, c) }, leadsOf(t, true, func(x *Trial) float64 { return reachedIn(t, x) }))
 	}
-	if bytes := t.bytesOf; (t.toReach() || !t.Learned()) && t.crossing() {
+	if bytes := t.bytesOf; (isReached(t) || !t.Learned()) && isCrossing(t) {
 		d.Answers.FewestBytes = t.winner(t.lightest, t.lightest.middle, func(c *Config) (low, high float64) {
 			var all []float64
 			for _, x := range c.Trials {
@@ -72,16 +72,13 @@ func (t *Task) Summary() Summary {
 			}
 			s := stats.Summarize(all)
 			return s.Min, s.Max
-		}, t.leads(false, bytes))
+		}, leadsOf(t, false, bytes))
 	}
 	if t.Learned() && len(t.choices()) > 0 {
-		sign := -1.0
-		if t.Target.Loss {
-			sign = 1
-		}
+		sign := signOf(t)
 		d.Answers.MostAccurate = t.winner(t.keenest, func(c *Config) float64 { return sign * t.keenest.middle(c) },
 			func(c *Config) (low, high float64) { return c.Best.Mean - c.Best.Half, c.Best.Mean + c.Best.Half },
-			t.leads(false, func(x *Trial) float64 { return sign * bestOf(x.Run, t.Target) }))
+			leadsOf(t, false, func(x *Trial) float64 { return sign * bestOf(x.Run, t.Target) }))
 	}
 	return d
 }

@@ -65,7 +65,7 @@ func busiestLink(ranks []record.RankReport) (most pair) {
 
 // linkNotes name each configuration's busiest link, and of a virtual network how
 // much of its capacity was used.
-func (t *Task) linkNotes() (notes []string) {
+func linkNotes(t *Task) (notes []string) {
 	shown, _ := t.shown()
 	for _, c := range shown {
 		tr := c.Trials[0]

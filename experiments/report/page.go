@@ -18,6 +18,7 @@ import (
 	"github.com/gradlab/gradlab/experiments/progress"
 	"github.com/gradlab/gradlab/experiments/stats"
 	"github.com/gradlab/gradlab/experiments/store"
+	"github.com/gradlab/gradlab/sgd"
 )
 
 //go:embed page.html
@@ -41,7 +42,25 @@ var page = template.Must(template.New("page").Funcs(template.FuncMap{
 	"most":     func() int { return most },
 	"folds":    folds,
 	"bare":     func(r *store.Run) string { return runLabel(r) },
+	"last":     last,
 }).Parse(pageText))
+
+// valued is a metric's value, and how it is shown.
+type valued struct {
+	Value float64
+	Text  string
+}
+
+// last is the value of a metric at the end of a run; nil: it is not known.
+func last(r *store.Run, m sgd.Metric) *valued {
+	if x, known := r.Result.Values.Of(m); known && !r.Config.Weightless {
+		return &valued{x, scored(m, x)}
+	}
+	return nil
+}
+
+// Metrics lists what the runs' models measured.
+func (r *Report) Metrics() []sgd.Metric { return store.MetricsOf(r.Runs) }
 
 // drawnSection is a section as the page shows it.
 type drawnSection struct {
@@ -251,35 +270,3 @@ func chance(p float64) string {
 	}
 	return fmt.Sprintf("%.3f", p)
 }
-
-// Points words how far a configuration's best score is from the best of the others, with
-// simultaneous limits; of accuracies in points of a percent.
-func (t *Task) Points(d Behind) string {
-	if d.N == 0 || math.IsNaN(d.Mean) {
-		return ""
-	}
-	unit, word, sign := 100.0, "%+.2f", 1.0
-	if t.Target.Loss {
-		unit, word, sign = 1, "%+.3g", -1
-	}
-	text := func(x float64) string {
-		return strings.Replace(fmt.Sprintf(word, sign*unit*x), "-", "−", 1)
-	}
-	number := func(x float64) string {
-		if x == 0 {
-			return "0"
-		}
-		return text(x)
-	}
-	if math.IsNaN(d.Low) || d.Low == d.High {
-		return number(d.Mean)
-	}
-	low, high := d.Low, d.High
-	if t.Target.Loss {
-		low, high = high, low
-	}
-	return fmt.Sprintf("%s (%s to %s)", number(d.Mean), number(low), number(high))
-}
-
-// Share words a score with its interval.
-func (t *Task) Share(s stats.Summary) string { return words(s, t.score) }

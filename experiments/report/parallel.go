@@ -68,7 +68,7 @@ func (t *Task) ParallelCoordinates() *Parallel {
 			configs = append(configs, c)
 		}
 	}
-	good := t.goodness(configs)
+	good := goodness(t, configs)
 	slices.SortStableFunc(configs, func(a, b *Config) int { return cmp.Compare(good[a], good[b]) })
 	p := &Parallel{Height: parallelTop + parallelHigh + 20, Top: parallelTop, Bottom: parallelTop + parallelHigh}
 	heights := map[*Config][]float64{}
@@ -112,11 +112,11 @@ func (t *Task) ParallelCoordinates() *Parallel {
 		add(name, func(c *Config) float64 { return place(of(c)) }, ticks)
 	}
 	measured(t.Clock(), func(c *Config) float64 { return c.Seconds.Mean }, progress.Seconds, true)
-	if t.crossing() {
+	if isCrossing(t) {
 		measured("bytes", func(c *Config) float64 { return c.Bytes.Mean }, bytesText, true)
 	}
 	if t.Learned() {
-		measured(t.BestWord(), func(c *Config) float64 { return c.Best.Mean }, t.score, false)
+		measured(t.Target.Metric.Best(), func(c *Config) float64 { return c.Best.Mean }, t.score, false)
 	}
 	p.Width = 2*parallelSide + float64(len(p.Axes)-1)*parallelApart
 	for _, c := range configs {
@@ -130,14 +130,14 @@ func (t *Task) ParallelCoordinates() *Parallel {
 }
 
 // goodness is where what effects are of lies between the worst and the best, 0 to 1.
-func (t *Task) goodness(configs []*Config) map[*Config]float64 {
+func goodness(t *Task, configs []*Config) map[*Config]float64 {
 	lo, hi := math.Inf(1), math.Inf(-1)
 	for _, c := range configs {
 		lo, hi = min(lo, t.measured(c)), max(hi, t.measured(c))
 	}
 	out := map[*Config]float64{}
 	for _, c := range configs {
-		if out[c] = share(t.measured(c), lo, hi); !t.Learned() || t.Target.Loss {
+		if out[c] = share(t.measured(c), lo, hi); !t.Learned() || t.Target.Metric.LessIsBetter {
 			out[c] = 1 - out[c]
 		}
 	}

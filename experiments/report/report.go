@@ -120,7 +120,7 @@ func (r *Report) Lie(most int, where func(*store.Run) (*Draws, error)) error {
 				drawn[c] = d
 			}
 		}
-		t.onClusters(drawn)
+		onClusters(t, drawn)
 	}
 	r.sweep()
 	return nil

@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"context"
 	"fmt"
+	"maps"
 	"math"
 	"os"
 	"path/filepath"
@@ -20,6 +21,7 @@ import (
 	"github.com/gradlab/gradlab/experiments/stats"
 	"github.com/gradlab/gradlab/experiments/store"
 	"github.com/gradlab/gradlab/internal/patience"
+	"github.com/gradlab/gradlab/sgd"
 	"github.com/gradlab/gradlab/sgd/train/record"
 )
 
@@ -181,13 +183,20 @@ func TestUnfinishedRunsAreListed(t *testing.T) {
 	}
 }
 
+// scoring sets the last and the best value of a metric.
+func scoring(r *store.Run, m sgd.Metric, x float64) {
+	r.Result.Values, r.Result.Best = maps.Clone(r.Result.Values), maps.Clone(r.Result.Best)
+	r.Result.Values[m.Name], r.Result.Best[m.Name] = x, record.Best{Value: x, Step: 1}
+}
+
 // trial is a copy of a run of the sample with another outcome.
 func trial(codec string, seed uint64, state string, accuracy float64) *store.Run {
 	run, res := *sample[0], *sample[0].Result
 	run.Config.Codec, run.Config.Seed, run.Config.Workers = codec, seed, 4
 	run.Name, run.ID, run.State = fmt.Sprintf("codec=%s,seed=%d", codec, seed), run.Config.Hash(), state
-	res.Accuracy, res.BestAccuracy, res.TargetReached = accuracy, accuracy, accuracy >= run.Config.Target
+	res.TargetReached = accuracy >= run.Config.Target.Value
 	run.Result = &res
+	scoring(&run, sgd.Accuracy, accuracy)
 	if state == store.Failed {
 		run.Result, run.Error, run.Folder = nil, "out of luck", "nowhere"
 	}
@@ -346,25 +355,25 @@ func TestParetoFront(t *testing.T) {
 			for seed := range seeds {
 				r := trial("raw", uint64(seed), store.Done, math.Round(few.Draw(t, "accuracy"))/10)
 				r.Result.VirtualSeconds, r.Result.BytesUp, r.Result.BytesDown = math.Round(few.Draw(t, "seconds")), uint64(few.Draw(t, "bytes")), 0
-				score, seconds, bytes = append(score, r.Result.BestAccuracy), append(seconds, r.Seconds()), append(bytes, float64(r.Crossed(r.Result.BytesUp, 0)))
+				score, seconds, bytes = append(score, r.Result.Best["accuracy"].Value), append(seconds, r.Seconds()), append(bytes, float64(r.Crossed(r.Result.BytesUp, 0)))
 				c.Trials = append(c.Trials, &Trial{Run: r})
 			}
 			c.Best, c.Seconds, c.Bytes = stats.Summarize(score), stats.Summarize(seconds), stats.Summarize(bytes)
 			task.Configs = append(task.Configs, c)
 		}
-		task.compete()
+		compete(task)
 		front := task.front()
 		if len(front) == 0 {
 			t.Fatal("nothing is on the front")
 		}
 		circle := true
 		for _, c := range task.Configs {
-			behind := slices.ContainsFunc(task.Configs, func(o *Config) bool { return task.dominates(o, c) })
+			behind := slices.ContainsFunc(task.Configs, func(o *Config) bool { return dominates(task, o, c) })
 			circle = circle && behind
 			if seeds == 1 && behind == c.Front { // what was measured makes no circles
 				t.Fatalf("configuration %s: front %v, dominated %v", c.Label, c.Front, behind)
 			}
-			if seeds == 1 && !c.Front && !slices.ContainsFunc(front, func(f *Config) bool { return task.dominates(f, c) }) {
+			if seeds == 1 && !c.Front && !slices.ContainsFunc(front, func(f *Config) bool { return dominates(task, f, c) }) {
 				t.Fatalf("configuration %s is off the front, and none on it dominates it", c.Label)
 			}
 		}
@@ -377,7 +386,7 @@ func TestParetoFront(t *testing.T) {
 func TestScalingKnowsItsLadders(t *testing.T) {
 	t.Parallel()
 	task := mustNew(t, sample).Tasks[0]
-	ls := task.ladders()
+	ls := laddersOf(task)
 	slices.SortFunc(ls, func(a, b *ladder) int { return strings.Compare(a.label, b.label) })
 	if len(ls) != 2 || ls[0].label != "raw" || ls[1].label != "topk(keep=0.1)" {
 		t.Fatalf("%d ladders", len(ls))
@@ -410,9 +419,9 @@ func TestWords(t *testing.T) {
 		{percent(0.95), "95 %"}, {percent(0.98333), "98.33 %"},
 		{sortable(inf), "Infinity"}, {sortable(0.5), "0.5"},
 		{chance(0.0001), "< 0.001"}, {chance(math.NaN()), ""},
-		{(&Task{}).Points(Behind{Standing: stats.Standing{N: 3, Mean: -0.01, Low: -0.012, High: 0}}), "−1.00 (−1.20 to 0)"},
-		{(&Task{Target: record.Goal{Loss: true}}).Points(Behind{Standing: stats.Standing{N: 3, Mean: -0.5, Low: -0.75, High: 0.25}}), "+0.5 (−0.25 to +0.75)"},
-		{(&Task{}).Points(Behind{Standing: stats.Standing{N: 1, Mean: -0.01, Low: math.NaN(), High: math.NaN()}}), "−1.00"},
+		{(&Task{Target: record.Goal{Metric: sgd.Accuracy}}).Points(Behind{Standing: stats.Standing{N: 3, Mean: -0.01, Low: -0.012, High: 0}}), "−1.00 (−1.20 to 0)"},
+		{(&Task{Target: record.Goal{Metric: sgd.Loss}}).Points(Behind{Standing: stats.Standing{N: 3, Mean: -0.5, Low: -0.75, High: 0.25}}), "+0.5 (−0.25 to +0.75)"},
+		{(&Task{Target: record.Goal{Metric: sgd.Accuracy}}).Points(Behind{Standing: stats.Standing{N: 1, Mean: -0.01, Low: math.NaN(), High: math.NaN()}}), "−1.00"},
 		{list([]string{"a"}), "a"}, {list([]string{"a", "b", "c"}), "a, b and c"}, {list(strings.Fields("a b c d e f")), "a, b, c, d and 2 more"},
 	} {
 		if c.got != c.want {

@@ -30,9 +30,9 @@ func (c *Config) throughput() float64 {
 	return stats.Summarize(v).Mean
 }
 
-// ladders joins configurations that agree in everything but workers. Those
+// laddersOf joins configurations that agree in everything but workers. Those
 // with a single number of workers say nothing about scaling.
-func (t *Task) ladders() []*ladder {
+func laddersOf(t *Task) []*ladder {
 	var keys []string
 	for _, k := range t.Varying {
 		if k != "workers" {
@@ -79,8 +79,8 @@ func (l *ladder) points() []stats.Point {
 	return out
 }
 
-func (t *Task) scaling() Section {
-	ls := t.ladders()
+func scalingOf(t *Task) Section {
+	ls := laddersOf(t)
 	if len(ls) == 0 {
 		return Section{}
 	}

@@ -18,11 +18,11 @@ import (
 // ones are grey.
 const many = 10
 
-func (t *Task) pareto() Section {
-	best, accuracy := t.BestWord(), t.axis("best ")
+func paretoOf(t *Task) Section {
+	best, accuracy := t.Target.Metric.Best(), store.Axis("best ", t.Target.Metric)
 	time, volume := t.Clock(), "bytes over the network"
 	text := "Each mark is a configuration, the mean over its seeds; bars are 95 % intervals of the mean (Student's t; for two seeds their range). "
-	if t.toReach() {
+	if isReached(t) {
 		time, volume = time+" to "+t.Goal(), "bytes to "+t.Goal()
 		text = "Each mark is a configuration: the median of its seeds on the way to the target, and the mean of their best evaluations, with its 95 % interval (Student's t; for two seeds their range). "
 	}
@@ -59,10 +59,10 @@ func (t *Task) pareto() Section {
 			}
 			return m
 		}
-		lo, hi := band(c.Best, 0, t.most())
+		lo, hi := within(t, c.Best)
 		sec, b := c.Seconds.Mean, c.Bytes.Mean
 		slo, shi := band(c.Seconds, 0, math.Inf(1))
-		if t.toReach() {
+		if isReached(t) {
 			if sec, b = c.ToSeconds.Median, c.ToBytes.Median; !finite(sec) {
 				never = append(never, c.Label)
 				continue
@@ -93,7 +93,7 @@ func (t *Task) pareto() Section {
 	if t.Learned() {
 		s.Panels = append(s.Panels, sa)
 	}
-	if t.crossing() {
+	if isCrossing(t) {
 		if t.Learned() {
 			s.Panels = append(s.Panels, ba)
 		}
@@ -102,29 +102,21 @@ func (t *Task) pareto() Section {
 	return s
 }
 
-// toReach reports whether a choice reaches the target in most of its runs.
-func (t *Task) toReach() bool {
+// isReached reports whether a choice reaches the target in most of its runs.
+func isReached(t *Task) bool {
 	return t.Target.Asked() && slices.ContainsFunc(t.choices(), func(c *Config) bool { return finite(c.ToSeconds.Median) })
 }
 
 // time is a configuration's time to the target, where some choice gets there, or that of
 // its whole run.
 func (c *Config) time(t *Task) float64 {
-	if t.toReach() {
+	if isReached(t) {
 		return c.ToSeconds.Median
 	}
 	return c.Seconds.Mean
 }
 
 func finite(x float64) bool { return !math.IsNaN(x) && !math.IsInf(x, 0) }
-
-// most is the largest score that there can be.
-func (t *Task) most() float64 {
-	if t.Target.Loss {
-		return math.Inf(1)
-	}
-	return 1
-}
 
 // across is a line through a figure's points at one height: what they are measured
 // against.
@@ -141,8 +133,8 @@ func across(f figure.Figure, label string, y float64) figure.Series {
 	return figure.Series{Name: label, X: []float64{lo, hi}, Y: []float64{y, y}, Faded: true}
 }
 
-// crossing is true if anything crossed a network.
-func (t *Task) crossing() bool {
+// isCrossing is true if anything crossed a network.
+func isCrossing(t *Task) bool {
 	for _, c := range t.Configs {
 		if c.Bytes.Max > 0 {
 			return true
@@ -163,15 +155,26 @@ func band(s stats.Summary, least, most float64) (lo, hi float64) {
 	return max(least, s.Mean-s.Half), min(most, s.Mean+s.Half)
 }
 
-func (t *Task) curves() Section {
+// within is the band of a score, kept within what the metric can be.
+func within(t *Task, s stats.Summary) (lo, hi float64) {
+	least := math.Inf(-1)
+	if s.Min >= 0 {
+		least = 0
+	}
+	return band(s, least, t.Target.Metric.Most())
+}
+
+func curvesOf(t *Task) Section {
 	if !t.Learned() {
 		return Section{}
 	}
 	s := Section{Name: "curves", Title: "Learning curves",
 		Text: "Means over seeds at each evaluation; bands are 95 % intervals of the mean, for two seeds the range. Training loss is averaged over some steps, and over seeds by its logarithm."}
-	accuracy, of := t.axis(""), t.Metric()
-	by := straight
-	by.most = t.most()
+	accuracy, of := store.Axis("", t.Target.Metric), t.Target.Metric.Head()
+	by := averaging{same, same, math.Inf(-1), t.Target.Metric.Most()}
+	if by.most == 1 {
+		by.least = 0
+	}
 	evals := func(title string, x figure.Axis, at func(*Trial, record.Eval) float64) {
 		f := figure.Figure{Title: title, X: x, Y: accuracy, Target: t.Target.Value}
 		for _, c := range t.Configs {
@@ -186,7 +189,7 @@ func (t *Task) curves() Section {
 	}
 	evals(of+" over updates", figure.Axis{Label: "updates", Log: true}, func(_ *Trial, e record.Eval) float64 { return float64(e.Step) })
 	evals(of+" over time", figure.Axis{Label: t.Clock(), Log: true, Unit: figure.Seconds}, func(t *Trial, e record.Eval) float64 { return t.stretched() * e.Seconds })
-	if t.crossing() {
+	if isCrossing(t) {
 		evals(of+" over bytes", figure.Axis{Label: "bytes over the network", Log: true, Unit: figure.Bytes}, (*Trial).Crossing)
 	}
 	f := figure.Figure{Title: "training loss over updates", X: figure.Axis{Label: "updates", Log: true}, Y: figure.Axis{Label: "training loss", Log: true}}
@@ -194,7 +197,7 @@ func (t *Task) curves() Section {
 		f.Series = append(f.Series, c.curve(len(t.Configs), func(tr *Trial) (xs, ys []float64) { return thinned(tr.Curve.Progress) }, logarithmic))
 	}
 	s.Panels = append(s.Panels, f)
-	if t.noisy() {
+	if isNoisy(t) {
 		f := figure.Figure{Title: "gradient noise scale over updates", X: figure.Axis{Label: "updates", Log: true}, Y: figure.Axis{Label: "samples", Log: true}}
 		for _, c := range t.Configs {
 			f.Series = append(f.Series, c.curve(len(t.Configs), func(tr *Trial) (xs, ys []float64) {
@@ -211,8 +214,8 @@ func (t *Task) curves() Section {
 	return s
 }
 
-// noisy says whether a run measured its noise scale.
-func (t *Task) noisy() bool {
+// isNoisy says whether a run measured its noise scale.
+func isNoisy(t *Task) bool {
 	for _, c := range t.Configs {
 		for _, tr := range c.Trials {
 			if slices.ContainsFunc(tr.Curve.Progress, func(p record.Progress) bool { return p.NoiseScale > 0 }) {
@@ -249,7 +252,6 @@ type averaging struct {
 
 var (
 	same        = func(x float64) float64 { return x }
-	straight    = averaging{same, same, 0, 1}
 	logarithmic = averaging{math.Log, math.Exp, math.Inf(-1), math.Inf(1)}
 )
 
@@ -288,7 +290,7 @@ func (c *Config) curve(configs int, points func(*Trial) (xs, ys []float64), by a
 	}
 }
 
-func (t *Task) staleness() Section {
+func stalenessOf(t *Task) Section {
 	s := Section{Name: "staleness", Title: "Staleness",
 		Text: "How many updates the parameters had gone on by when a gradient computed on older ones was applied: the share of all gradients, all shards and seeds together."}
 	f := figure.Figure{Title: "staleness of gradients", X: figure.Axis{Label: "staleness (updates)"}, Y: figure.Axis{Label: "share of gradients", Unit: figure.Percent}, Beside: true}
@@ -323,9 +325,9 @@ func (t *Task) staleness() Section {
 	return s
 }
 
-// bars makes a panel of stacked bars, a row for each configuration: pieces are
+// barsOf makes a panel of stacked bars, a row for each configuration: pieces are
 // means over seeds, and those that are nowhere stay out.
-func (t *Task) bars(title string, x figure.Axis, names []string, pieces func(*Trial) []float64) (figure.Figure, bool) {
+func barsOf(t *Task, title string, x figure.Axis, names []string, pieces func(*Trial) []float64) (figure.Figure, bool) {
 	f := figure.Figure{Title: title, X: x}
 	values := make([][]float64, len(names))
 	shown, _ := t.shown()
@@ -352,11 +354,11 @@ func (t *Task) bars(title string, x figure.Axis, names []string, pieces func(*Tr
 	return f, len(f.Series) > 0
 }
 
-func (t *Task) traffic() Section {
+func trafficOf(t *Task) Section {
 	s := Section{Name: "traffic", Title: "Traffic", Choice: true,
 		Text: "Bytes of a whole run, the mean over seeds. Encoded bytes are counted, not estimated; headers, HTTP/2, heartbeats and reports are known where there are sockets."}
 	unit := figure.Axis{Label: "bytes", Unit: figure.Bytes}
-	kind, ok := t.bars("by kind", unit, []string{"gradients", "parameters", "reports and snapshots", "headers and control"}, func(tr *Trial) []float64 {
+	kind, ok := barsOf(t, "by kind", unit, []string{"gradients", "parameters", "reports and snapshots", "headers and control"}, func(tr *Trial) []float64 {
 		r := tr.Result
 		down := float64(r.BytesDown)
 		if !r.Servers {
@@ -367,7 +369,7 @@ func (t *Task) traffic() Section {
 	if !ok {
 		return Section{}
 	}
-	carrier, _ := t.bars("by what carried it", unit, []string{"virtual network", "within the process", "sockets", "shared memory"}, func(tr *Trial) []float64 {
+	carrier, _ := barsOf(t, "by what carried it", unit, []string{"virtual network", "within the process", "sockets", "shared memory"}, func(tr *Trial) []float64 {
 		r := tr.Result
 		crossed := float64(r.Crossed(r.BytesUp, r.BytesDown))
 		switch on := tr.Run.Config.OnNet(); {
@@ -378,7 +380,7 @@ func (t *Task) traffic() Section {
 		}
 		return []float64{0, 0, float64(r.WireBytes - r.SharedBytes), float64(r.SharedBytes)}
 	})
-	busiest, _ := t.bars("of the busiest rank", unit, []string{"sends", "receives"}, func(tr *Trial) []float64 {
+	busiest, _ := barsOf(t, "of the busiest rank", unit, []string{"sends", "receives"}, func(tr *Trial) []float64 {
 		var sent, received uint64
 		for _, r := range tr.Ranks {
 			var s, v uint64
@@ -391,8 +393,8 @@ func (t *Task) traffic() Section {
 		}
 		return []float64{float64(sent), float64(received)}
 	})
-	link, linked := t.bars("by link", unit, linkNames, func(tr *Trial) []float64 { return byLink(tr.Ranks) })
-	pair, _ := t.bars("of the busiest link, both ways", unit, []string{"gradients", "parameters"}, func(tr *Trial) []float64 {
+	link, linked := barsOf(t, "by link", unit, linkNames, func(tr *Trial) []float64 { return byLink(tr.Ranks) })
+	pair, _ := barsOf(t, "of the busiest link, both ways", unit, []string{"gradients", "parameters"}, func(tr *Trial) []float64 {
 		b := busiestLink(tr.Ranks)
 		return []float64{float64(b.kinds[comm.Gradient]), float64(b.kinds[comm.Parameters])}
 	})
@@ -401,14 +403,14 @@ func (t *Task) traffic() Section {
 		s.Panels = append(s.Panels, link, pair)
 	}
 	_, s.Notes = t.shown()
-	s.Notes = append(s.Notes, t.linkNotes()...)
+	s.Notes = append(s.Notes, linkNotes(t)...)
 	return s
 }
 
-func (t *Task) time() Section {
+func timeOf(t *Task) Section {
 	s := Section{Name: "time", Title: "Where the time goes",
 		Text: "Of a worker's step, the mean over workers and seeds: computing the gradient; encoding and decoding; on the wire, blocked while bytes moved; waiting, blocked for somebody who had not sent yet; and the rest, such as adding up and applying. What goes on beside something else counts where the worker stood still. The virtual network knows wire and waiting apart; between processes only the part of a long frame's way that its receiver sees, and what a send was held up, counts as wire. On the virtual clock coding takes what device.codec says."}
-	f, ok := t.bars("time of a step", figure.Axis{Label: map[bool]string{true: "virtual", false: "wall"}[t.Virtual] + " time of a step", Unit: figure.Seconds}, []string{"compute", "encode", "decode", "wire", "wait", "rest"}, func(tr *Trial) []float64 {
+	f, ok := barsOf(t, "time of a step", figure.Axis{Label: map[bool]string{true: "virtual", false: "wall"}[t.Virtual] + " time of a step", Unit: figure.Seconds}, []string{"compute", "encode", "decode", "wire", "wait", "rest"}, func(tr *Trial) []float64 {
 		sums := make([]float64, 6)
 		n := 0.0
 		for _, r := range tr.Ranks {

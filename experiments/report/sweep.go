@@ -305,7 +305,7 @@ type quantity struct {
 func undrawn(*Config) []float64 { return []float64{1} }
 
 var quantities = []quantity{
-	{"seconds", true, "is sooner", func(t *Task) *contest { return t.soonest }, (*Task).reachedIn, (*Config).clusters,
+	{"seconds", true, "is sooner", func(t *Task) *contest { return t.soonest }, reachedIn, (*Config).clusters,
 		func(t *Task, c *Config) (middle, low, high float64) {
 			if low, high = c.Low, c.High; t.Target.Asked() {
 				if t.draws == 0 {
@@ -327,13 +327,10 @@ var quantities = []quantity{
 		}},
 	{"score", false, "has the better best evaluation", func(t *Task) *contest { return t.keenest },
 		func(t *Task, x *Trial) float64 {
-			if t.Target.Loss {
-				return bestOf(x.Run, t.Target)
-			}
-			return -bestOf(x.Run, t.Target)
+			return signOf(t) * bestOf(x.Run, t.Target)
 		}, undrawn,
 		func(t *Task, c *Config) (middle, low, high float64) {
-			low, high = band(c.Best, 0, t.most())
+			low, high = within(t, c.Best)
 			return c.Best.Mean, low, high
 		}},
 }
@@ -371,7 +368,7 @@ func (v *View) show() {
 		case "bytes":
 			f.Title, f.Y = "bytes"+goal, figure.Axis{Label: "bytes" + goal, Log: true, Unit: figure.Bytes}
 		default:
-			f.Title, f.Y = t.BestWord(), t.axis("best ")
+			f.Title, f.Y = t.Target.Metric.Best(), store.Axis("best ", t.Target.Metric)
 		}
 		changes := false
 		for _, l := range lines {
@@ -486,7 +483,7 @@ func winners(tasks []*Task) *Winners {
 				row = append(row, Cell{})
 				continue
 			}
-			row = append(row, Cell{Text: at.task.soonestOf(at.configs, two)})
+			row = append(row, Cell{Text: soonestOf(at.task, at.configs, two)})
 		}
 		w.Cells = append(w.Cells, row)
 	}
@@ -495,7 +492,7 @@ func winners(tasks []*Task) *Winners {
 
 // soonestOf words which of some choices is the soonest, by how much, and which cannot be
 // told from it. Names leave out the keys of the axes.
-func (t *Task) soonestOf(configs []*Config, but []axis) string {
+func soonestOf(t *Task, configs []*Config, but []axis) string {
 	cs := slices.Clone(configs)
 	slices.SortStableFunc(cs, func(a, b *Config) int { return cmp.Compare(t.soonest.middle(a), t.soonest.middle(b)) })
 	name := func(c *Config) string {

@@ -8,6 +8,7 @@ import (
 	"testing"
 
 	"github.com/gradlab/gradlab/experiments/store"
+	"github.com/gradlab/gradlab/sgd/train/record"
 )
 
 // swept are runs without weights of codecs on networks, by what seconds says of each.
@@ -15,7 +16,7 @@ func swept(codecs []string, networks []float64, seconds func(codec string, netwo
 	for _, network := range networks {
 		for _, codec := range codecs {
 			runs = append(runs, seeded(codec, 0.9, func(r *store.Run) {
-				r.Config.Weightless, r.Config.Target, r.Config.NetworkBandwidth = true, 0, network
+				r.Config.Weightless, r.Config.Target, r.Config.NetworkBandwidth = true, record.Goal{}, network
 				r.Result.VirtualSeconds = seconds(codec, network, r.Config.Seed)
 				if codec == "bf16" {
 					r.Result.BytesUp, r.Result.BytesDown = r.Result.BytesUp/2, r.Result.BytesDown/2

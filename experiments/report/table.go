@@ -10,6 +10,7 @@ import (
 	"github.com/gradlab/gradlab/experiments/progress"
 	"github.com/gradlab/gradlab/experiments/stats"
 	"github.com/gradlab/gradlab/experiments/store"
+	"github.com/gradlab/gradlab/sgd"
 )
 
 // Table is a task's configurations, a row each. What all rows have in common stands above.
@@ -69,14 +70,14 @@ func (t *Task) Table() *Table {
 		}, t.SpeedUp)
 	}
 	if t.Learned() {
-		add(t.BestWord(), func(c *Config) string { return t.Share(c.Best) }, func(c *Config) float64 { return c.Best.Mean })
-		unit := " (points)"
-		if t.Target.Loss {
-			unit = ""
+		add(t.Target.Metric.Best(), func(c *Config) string { return t.Share(c.Best) }, func(c *Config) float64 { return c.Best.Mean })
+		unit := ""
+		if t.Target.Metric.Unit == sgd.Share {
+			unit = " (points)"
 		}
 		add("behind the best"+unit, t.behind, func(c *Config) float64 { return c.Behind.Mean })
 		add("at update", func(c *Config) string { return fmt.Sprintf("%.0f", c.BestAt) }, func(c *Config) float64 { return c.BestAt })
-		add("last "+t.Metric(), func(c *Config) string { return t.Share(c.Score) }, func(c *Config) float64 { return c.Score.Mean })
+		add("last "+t.Target.Metric.Head(), func(c *Config) string { return t.Share(c.Score) }, func(c *Config) float64 { return c.Score.Mean })
 	}
 	add(t.Clock(), func(c *Config) string { return inOneUnit(c.Seconds, progress.Seconds) }, func(c *Config) float64 { return c.Seconds.Mean })
 	if !t.Target.Asked() {
@@ -110,6 +111,16 @@ func (t *Task) Table() *Table {
 		}
 	}
 	return out
+}
+
+// SpeedUp is how many times as soon a configuration is at the target as one worker alone,
+// or at its end where nothing is to be reached; NaN where that is not known.
+func (t *Task) SpeedUp(c *Config) float64 {
+	alone := baselineOf(t)
+	if alone == nil || !finite(c.time(t)) || !finite(alone.time(t)) || c.time(t) == 0 {
+		return math.NaN()
+	}
+	return alone.time(t) / c.time(t)
 }
 
 // behind words how far a configuration's best score is from the best of the others, and p.

@@ -9,6 +9,7 @@ import (
 	"github.com/gradlab/gradlab/experiments/progress"
 	"github.com/gradlab/gradlab/experiments/stats"
 	"github.com/gradlab/gradlab/experiments/store"
+	"github.com/gradlab/gradlab/sgd"
 	"github.com/gradlab/gradlab/sgd/train/record"
 )
 
@@ -30,11 +31,11 @@ var (
 var updates = measure{"Fewest updates", "after", func(_ *Trial, e record.Eval) float64 { return float64(e.Step) },
 	func(c *Config) stats.Reach { return c.ToUpdates }, func(x float64) string { return fmt.Sprintf("%.0f updates", x) }}
 
-// way is how far a trial went to the target. Evaluations see it late: it was reached
+// wayTo is how far a trial went to the target. Evaluations see it late: it was reached
 // behind the one before. A trial that never got there went to its end, at least.
 type way struct{ before, at float64 }
 
-func (t *Task) way(of *Trial, m measure) (w way) {
+func wayTo(t *Task, of *Trial, m measure) (w way) {
 	for _, e := range of.Curve.Evals {
 		w = way{w.at, m.of(of, e)}
 		if t.Target.Reached(e) {
@@ -55,29 +56,29 @@ func few(names []string) string {
 // tested names the test that sentences rest on.
 const tested = "by multiple comparison with the best, α = 0.05"
 
-// first words which configuration reaches the target first, by how much, and from which
+// firstTo words which configuration reaches the target first, by how much, and from which
 // others that was told.
-func (t *Task) first(m measure) string {
+func firstTo(t *Task, m measure) string {
 	cs := slices.Clone(t.choices())
 	slices.SortStableFunc(cs, func(a, b *Config) int { return cmp.Compare(m.reach(a).Median, m.reach(b).Median) })
 	target := t.Goal()
 	a := m.reach(cs[0])
 	if math.IsInf(a.Median, 1) || math.IsNaN(a.Median) {
-		return t.unreached()
+		return unreached(t)
 	}
 	if len(cs) == 1 {
 		return fmt.Sprintf("%s reaches %s %s %s.", cs[0].Label, target, m.preposition, m.word(a.Median))
 	}
-	contest := t.toTarget(m, cs)
+	contest := toTarget(t, m, cs)
 	if m.how == seconds.how {
-		contest.draws = t.before
+		contest.draws = func(a, b *Config) float64 { return isBefore(t, a, b) }
 	}
 	var later, level, untold []string
 	within := 0.0
 	for _, c := range cs[1:] {
 		switch {
 		case contest.level(cs[0], c):
-			level, within = append(level, c.Label), max(within, t.evaluated(cs[0], m), t.evaluated(c, m))
+			level, within = append(level, c.Label), max(within, evaluated(t, cs[0], m), evaluated(t, c, m))
 		case contest.beats(cs[0], c):
 			later = append(later, c.Label)
 		default:
@@ -125,31 +126,32 @@ func (t *Task) first(m measure) string {
 
 // unreached says that no choice reaches the target, what the best of them came to, and
 // what to type for a target that is reached.
-func (t *Task) unreached() string {
+func unreached(t *Task) string {
+	m := t.Target.Metric
 	value, label := math.NaN(), ""
 	for _, c := range t.choices() {
 		v := c.Best.Max
-		if t.Target.Loss {
+		if m.LessIsBetter {
 			v = c.Best.Min
 		}
-		if !(t.Target.Loss && v >= value || !t.Target.Loss && v <= value) {
+		if m.Better(v, value) {
 			value, label = v, c.Label
 		}
 	}
-	less := record.Goal{Loss: t.Target.Loss, OfBest: true, Value: 0.95}
-	if less.Loss {
+	less := record.Goal{Metric: m, OfBest: true, Value: 0.95}
+	if m.LessIsBetter {
 		less.Value = 1.05
 	}
-	text := less.String()
-	if less.Loss { // "<" is the shell's
-		text = "'" + text + "'"
+	text := "'" + less.String() + "'" // "<" is the shell's
+	if m == sgd.Accuracy {
+		text = fmt.Sprintf("%gbest", less.Value)
 	}
 	return fmt.Sprintf("No configuration reaches %s in most of its runs: the %s of an evaluation is %s, of %s. --target %s asks for %s of that.",
-		t.Goal(), t.BestWord(), t.score(value), label, text, percent(less.Value))
+		t.Goal(), m.Best(), t.score(value), label, text, percent(less.Value))
 }
 
-// baseline is one worker alone, the soonest if there are several; nil: there is none.
-func (t *Task) baseline() (alone *Config) {
+// baselineOf is one worker alone, the soonest if there are several; nil: there is none.
+func baselineOf(t *Task) (alone *Config) {
 	for _, c := range t.Configs {
 		if c.Alone && !c.AtChance && (alone == nil || c.time(t) < alone.time(t)) {
 			alone = c
@@ -158,20 +160,10 @@ func (t *Task) baseline() (alone *Config) {
 	return alone
 }
 
-// SpeedUp is how many times as soon a configuration is at the target as one worker alone,
-// or at its end where nothing is to be reached; NaN where that is not known.
-func (t *Task) SpeedUp(c *Config) float64 {
-	alone := t.baseline()
-	if alone == nil || !finite(c.time(t)) || !finite(alone.time(t)) || c.time(t) == 0 {
-		return math.NaN()
-	}
-	return alone.time(t) / c.time(t)
-}
-
 // pays words whether any configuration of several workers is sooner than one worker alone;
 // "" where that is not known.
-func (t *Task) pays() string {
-	alone := t.baseline()
+func pays(t *Task) string {
+	alone := baselineOf(t)
 	if alone == nil || len(t.choices()) == 0 {
 		return ""
 	}
@@ -184,10 +176,10 @@ func (t *Task) pays() string {
 	if !finite(x) && !finite(y) {
 		return ""
 	}
-	what, at := "as many samples", t.reachedIn
+	what, at := "as many samples", func(x *Trial) float64 { return reachedIn(t, x) }
 	switch {
-	case t.toReach():
-		what, at = t.Goal(), func(x *Trial) float64 { return t.way(x, seconds).at }
+	case isReached(t):
+		what, at = t.Goal(), func(x *Trial) float64 { return wayTo(t, x, seconds).at }
 	case t.Learned(): // ends that are as good as each other are not known
 		return ""
 	}
@@ -195,7 +187,7 @@ func (t *Task) pays() string {
 	if finite(x) && finite(y) && x > 0 {
 		figures += ": a speed-up of " + store.SpeedUp(y/x)
 	}
-	sooner, told := t.against(first, alone, at)
+	sooner, told := against(t, first, alone, at)
 	verdict := "Distribution does not pay"
 	if sooner {
 		verdict = "Distribution pays"
@@ -212,7 +204,7 @@ func (t *Task) pays() string {
 // against reports whether the soonest of the choices is sooner than one worker alone, and
 // whether seeds and draws tell: by Welch's or the paired test on logarithms at Sidak's level
 // for all choices, of which the soonest is one, and by the distance between evaluations.
-func (t *Task) against(first, alone *Config, at func(*Trial) float64) (sooner, told bool) {
+func against(t *Task, first, alone *Config, at func(*Trial) float64) (sooner, told bool) {
 	logs := func(c *Config) map[uint64]float64 {
 		out := map[uint64]float64{}
 		for _, trial := range c.Trials {
@@ -224,10 +216,10 @@ func (t *Task) against(first, alone *Config, at func(*Trial) float64) (sooner, t
 	p := -math.Expm1(float64(len(t.choices())) * math.Log1p(-d.P))
 	x, y := first.time(t), alone.time(t)
 	sooner, told = x < y, p < stats.Level && (d.Mean > 0) == (x < y)
-	if t.toReach() && math.Abs(x-y) <= max(t.evaluated(first, seconds), t.evaluated(alone, seconds)) {
+	if isReached(t) && math.Abs(x-y) <= max(evaluated(t, first, seconds), evaluated(t, alone, seconds)) {
 		told = false
 	}
-	if ahead := t.before(first, alone); t.draws > 0 && max(ahead, 1-ahead) < 1-stats.Level {
+	if ahead := isBefore(t, first, alone); t.draws > 0 && max(ahead, 1-ahead) < 1-stats.Level {
 		told = false
 	}
 	return sooner, told

@@ -9,6 +9,7 @@ import (
 	"github.com/gradlab/gradlab/experiments/config"
 	"github.com/gradlab/gradlab/experiments/stats"
 	"github.com/gradlab/gradlab/experiments/store"
+	"github.com/gradlab/gradlab/sgd"
 	"github.com/gradlab/gradlab/sgd/train/record"
 )
 
@@ -21,11 +22,11 @@ func raced(label string, step float64, at ...float64) *Config {
 		run.Config.Seed = uint64(seed)
 		t := &Trial{Run: run}
 		for s := math.Mod(min(end, 1), step); s < min(end, 1)-step/2; s += step {
-			t.Curve.Evals = append(t.Curve.Evals, record.Eval{Seconds: s, Accuracy: 0.5})
+			t.Curve.Evals = append(t.Curve.Evals, record.Eval{Seconds: s, Values: record.Values{"accuracy": 0.5}})
 		}
-		last := record.Eval{Seconds: min(end, 1), Accuracy: 0.96}
+		last := record.Eval{Seconds: min(end, 1), Values: record.Values{"accuracy": 0.96}}
 		if math.IsInf(end, 1) {
-			last.Accuracy = 0.5
+			last.Values["accuracy"] = 0.5
 		}
 		t.Curve.Evals = append(t.Curve.Evals, last)
 		c.Trials = append(c.Trials, t)
@@ -77,8 +78,8 @@ func TestSoonestIsTested(t *testing.T) {
 			[]string{"Soonest at 95 %, in one run: a, in 0.20; next is b, in 0.30, 1.5 times."}, "seeds",
 		},
 	} {
-		task := &Task{Target: record.Goal{Value: 0.95}, Configs: c.configs}
-		s := task.first(seconds)
+		task := &Task{Target: record.Goal{Metric: sgd.Accuracy, Value: 0.95}, Configs: c.configs}
+		s := firstTo(task, seconds)
 		for _, want := range c.want {
 			if !strings.Contains(s, want) {
 				t.Errorf("%s: no %q in: %s", name, want, s)
@@ -101,9 +102,9 @@ func TestFewestUpdatesAreTested(t *testing.T) {
 			run.Config.Seed = uint64(seed)
 			trial := &Trial{Run: run}
 			for step := every; step <= int(end); step += every {
-				e := record.Eval{Step: step, Accuracy: 0.5}
+				e := record.Eval{Step: step, Values: record.Values{"accuracy": 0.5}}
 				if step == int(end) {
-					e.Accuracy = 0.96
+					e.Values["accuracy"] = 0.96
 				}
 				trial.Curve.Evals = append(trial.Curve.Evals, e)
 			}
@@ -111,15 +112,15 @@ func TestFewestUpdatesAreTested(t *testing.T) {
 		}
 		return c
 	}
-	task := &Task{Target: record.Goal{Value: 0.95}, Configs: []*Config{after("a", 10, 100, 110, 120), after("b", 10, 110, 120, 120), after("c", 10, 300, 310, 330)}}
-	s := task.first(updates)
+	task := &Task{Target: record.Goal{Metric: sgd.Accuracy, Value: 0.95}, Configs: []*Config{after("a", 10, 100, 110, 120), after("b", 10, 110, 120, 120), after("c", 10, 300, 310, 330)}}
+	s := firstTo(task, updates)
 	for _, want := range []string{"Fewest updates at 95 %, in the median of 3 seeds: a, after 110 updates", "Level with it, within one evaluation (10 updates): b."} {
 		if !strings.Contains(s, want) {
 			t.Errorf("no %q in: %s", want, s)
 		}
 	}
 	task.Configs = append(task.Configs[:1], task.Configs[2])
-	if s := task.first(updates); !strings.Contains(s, "next is c, after 310 updates, 2.8 times") || !strings.Contains(s, "more than the seeds explain") {
+	if s := firstTo(task, updates); !strings.Contains(s, "next is c, after 310 updates, 2.8 times") || !strings.Contains(s, "more than the seeds explain") {
 		t.Error(s)
 	}
 }
@@ -135,7 +136,7 @@ func TestFrontHasATolerance(t *testing.T) {
 	}
 	good, little, much := at(0.95, 1, 10000), at(0.908, 1.75, 9944), at(0.90, 1.75, 9000)
 	task := &Task{Configs: []*Config{little, much, good}}
-	task.compete()
+	compete(task)
 	if !good.Front || little.Front || !much.Front {
 		t.Errorf("on the front: %v, %v for 0.56 %% of the bytes, %v for 10 %%", good.Front, little.Front, much.Front)
 	}
@@ -148,7 +149,7 @@ func TestFrontKnowsWhatSeedsCannotTell(t *testing.T) {
 	make := func(codec string, accuracy, seconds []float64) (out []*store.Run) {
 		for i := range accuracy {
 			r := trial(codec, uint64(i)+1, store.Done, accuracy[i])
-			r.Result.VirtualSeconds, r.Config.Target, r.Result.ParamsSHA256 = seconds[i], 0, fmt.Sprint(codec, i)
+			r.Result.VirtualSeconds, r.Config.Target, r.Result.ParamsSHA256 = seconds[i], record.Goal{}, fmt.Sprint(codec, i)
 			r.ID = r.Config.Hash()
 			out = append(out, r)
 		}
@@ -182,7 +183,7 @@ func TestTargetOfTheBest(t *testing.T) {
 	t.Parallel()
 	var best float64
 	for _, r := range sample {
-		best = max(best, r.Result.BestAccuracy)
+		best = max(best, r.Result.Best["accuracy"].Value)
 	}
 	r, err := New(sample, record.Goal{OfBest: true, Value: 0.5})
 	if err != nil {
@@ -198,7 +199,7 @@ func TestTargetOfTheBest(t *testing.T) {
 	var own []*store.Run
 	for _, x := range sample {
 		c := *x
-		c.Config.Target, c.Config.TargetOf = 0.5, "best"
+		c.Config.Target = record.Goal{OfBest: true, Value: 0.5}
 		own = append(own, &c)
 	}
 	if of := mustNew(t, own).Tasks[0]; of.Target != task.Target {

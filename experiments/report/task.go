@@ -11,6 +11,7 @@ import (
 	"github.com/gradlab/gradlab/experiments/figure"
 	"github.com/gradlab/gradlab/experiments/stats"
 	"github.com/gradlab/gradlab/experiments/store"
+	"github.com/gradlab/gradlab/sgd"
 	"github.com/gradlab/gradlab/sgd/train/record"
 )
 
@@ -18,7 +19,7 @@ import (
 // set, in one environment.
 type Task struct {
 	share record.Goal // the target as it was asked for, where that is a share of the best
-	mixed bool        // some of its runs were made to be compared by accuracy, others by loss
+	mixed []string    // two metrics, where runs were made to be compared by several
 
 	Model, Data string
 	Facet       string      // environment keys that other tasks of the report have otherwise: "network.bandwidth=1Gbps"
@@ -55,7 +56,7 @@ type Section struct {
 type Config struct {
 	*store.Group                        // whose label is the configuration's
 	Trials                []*Trial      // by seed
-	Score, Seconds, Bytes stats.Summary // Score is the test accuracy at the end, or the test loss where runs are compared by that
+	Score, Seconds, Bytes stats.Summary // Score is the value at the end of the metric by which runs are compared
 	Best                  stats.Summary // likewise, of the best of all evaluations of a run
 	BestAt                float64       // the update that it was at, in the median
 	ToSeconds, ToBytes    stats.Reach   // to the task's target
@@ -86,7 +87,7 @@ func (c *Config) alone() string {
 }
 
 // Measured reports whether one worker alone is there to measure against.
-func (t *Task) Measured() bool { return t.baseline() != nil }
+func (t *Task) Measured() bool { return baselineOf(t) != nil }
 
 // Choice is false for configurations that are only there to be compared with.
 func (c *Config) Choice() bool { return !c.AtChance && !c.Alone }
@@ -239,10 +240,19 @@ func (t *Task) Clock() string {
 
 func newTask(f *store.Facet, target record.Goal) (*Task, error) {
 	runs, first := store.Latest(f.Runs), f.Runs[0]
-	t := &Task{Model: first.Config.Model, Data: first.Config.Data, Facet: f.Label, Virtual: first.Virtual(), Target: store.Resolve(target, runs), Varying: store.Varying(runs)}
-	if t.share = target; !target.Asked() {
-		t.Target, t.share = store.CommonTarget(runs), first.Config.Goal()
-		t.mixed = slices.ContainsFunc(runs, func(r *store.Run) bool { return r.Config.Goal().Loss != first.Config.Goal().Loss })
+	t := &Task{Model: first.Config.Model, Data: first.Config.Data, Facet: f.Label, Virtual: first.Virtual(), Varying: store.Varying(runs)}
+	var err error
+	if t.share = target; target.Asked() {
+		if t.Target, err = store.TargetOf(target, runs); err != nil {
+			return nil, err
+		}
+	} else {
+		t.Target, t.share = store.CommonTarget(runs), first.Config.Target
+		for _, r := range runs {
+			if of := r.Goal().Metric; of.Name != "" && of != t.Target.Metric {
+				t.mixed = []string{t.Target.Metric.Name, of.Name}
+			}
+		}
 	}
 	groups := store.Groups(runs)
 	t.Usual = store.Usual(groups)
@@ -260,13 +270,13 @@ func newTask(f *store.Facet, target record.Goal) (*Task, error) {
 // draw makes the figures.
 func (t *Task) draw() {
 	t.Sections = nil
-	over := []Section{t.pareto()}
+	over := []Section{paretoOf(t)}
 	for _, v := range t.views {
 		if len(v.tasks) == 1 {
 			over = append(over, v.Section)
 		}
 	}
-	for _, s := range append(over, t.curves(), t.staleness(), t.traffic(), t.time(), t.scaling()) {
+	for _, s := range append(over, curvesOf(t), stalenessOf(t), trafficOf(t), timeOf(t), scalingOf(t)) {
 		if len(s.Panels) > 0 {
 			t.Sections = append(t.Sections, s)
 		}
@@ -282,7 +292,7 @@ func newConfig(g *store.Group, target record.Goal) (*Config, error) {
 		}
 		t := &Trial{Run: r}
 		var err error
-		if t.Curve, err = r.Metrics(); err != nil {
+		if t.Curve, err = r.Curve(); err != nil {
 			return nil, err
 		}
 		if t.Ranks, err = r.Ranks(); err != nil {
@@ -290,7 +300,7 @@ func newConfig(g *store.Group, target record.Goal) (*Config, error) {
 		}
 		c.Trials = append(c.Trials, t)
 	}
-	for name, to := range map[string]*stats.Summary{target.Metric(): &c.Score, "seconds": &c.Seconds, "bytes": &c.Bytes,
+	for name, to := range map[string]*stats.Summary{"seconds": &c.Seconds, "bytes": &c.Bytes,
 		"staleness_mean": &c.Staleness, "compression": &c.Raw, "compression_bf16": &c.BF16} {
 		*to = g.Summary(field(name))
 	}
@@ -300,47 +310,39 @@ func newConfig(g *store.Group, target record.Goal) (*Config, error) {
 			return nil, err
 		}
 	}
-	c.Best = g.Summary(field("best_" + target.Metric()))
-	c.BestAt = g.Summary(field("best_" + target.Metric() + "_step")).Median
-	// Of a loss nobody knows what guessing would give.
+	m := target.Metric
+	if m.Name == "" { // without weights there is none
+		none := stats.Summarize(nil)
+		c.Score, c.Best, c.BestAt = none, none, none.Median
+		return c, nil
+	}
+	c.Score, c.Best, c.BestAt = g.Summary(field(m.Column())), g.Summary(field(m.BestColumn())), g.Summary(field(m.StepColumn())).Median
+	// Of other metrics nobody knows what guessing would give.
 	_, above := c.chance()
-	c.AtChance = !target.Loss && c.Best.Mean <= above
+	c.AtChance = m == sgd.Accuracy && c.Best.Mean <= above
 	return c, nil
 }
 
-// Metric is what configurations are compared by: "accuracy" or "loss".
-func (t *Task) Metric() string { return t.Target.Metric() }
-
 // score words a score.
-func (t *Task) score(x float64) string {
-	if t.Target.Loss {
+func (t *Task) score(x float64) string { return scored(t.Target.Metric, x) }
+
+// scored words a value of a metric.
+func scored(m sgd.Metric, x float64) string {
+	switch m.Unit {
+	case "":
 		return fmt.Sprintf("%.4g", x)
+	case sgd.Share:
+		return percent(x)
 	}
-	return percent(x)
+	return fmt.Sprintf("%.4g %s", x, m.Unit)
 }
 
 // Goal words the target.
 func (t *Task) Goal() string {
-	if t.Target.Loss {
-		return "loss " + t.score(t.Target.Value)
+	if t.Target.Metric == sgd.Accuracy {
+		return t.score(t.Target.Value)
 	}
-	return t.score(t.Target.Value)
-}
-
-// axis is that of scores; which says "best ", or nothing.
-func (t *Task) axis(which string) figure.Axis {
-	if t.Target.Loss {
-		return figure.Axis{Label: which + "test loss"}
-	}
-	return figure.Axis{Label: which + "test accuracy", Unit: figure.Percent}
-}
-
-// BestWord names the best score.
-func (t *Task) BestWord() string {
-	if t.Target.Loss {
-		return "least loss"
-	}
-	return "best accuracy"
+	return t.Target.Metric.Head() + " " + t.score(t.Target.Value)
 }
 
 func field(name string) store.Field {
@@ -366,30 +368,27 @@ func (c *Config) chance() (level, above float64) {
 // behind the best.
 func (t *Task) compare() {
 	for _, c := range t.Configs {
-		c.Alone = c.workers() == 1 && c.Bytes.Max == 0 && t.crossing()
+		c.Alone = c.workers() == 1 && c.Bytes.Max == 0 && isCrossing(t)
 		c.AtChance = c.AtChance && t.Learned()
 	}
 	t.order()
 	for _, c := range t.Configs {
 		c.Behind.P, c.Behind.Mean = math.NaN(), math.NaN()
 	}
-	t.compete()
+	compete(t)
 	if !t.Learned() || len(t.choices()) == 0 {
 		return
 	}
 	best := t.best()
 	for c, i := range t.keenest.index {
 		c.Behind.Standing = t.keenest.ranking.Standings[i]
-		c.Behind.Same = c != best && c.IsSame(best.Group, field("best_"+t.Metric()))
+		c.Behind.Same = c != best && c.IsSame(best.Group, field(t.Target.Metric.BestColumn()))
 	}
 }
 
 // better orders by the best score, the better one first.
 func (t *Task) better(a, b *Config) int {
-	if t.Target.Loss {
-		return cmp.Compare(a.Best.Mean, b.Best.Mean)
-	}
-	return cmp.Compare(b.Best.Mean, a.Best.Mean)
+	return cmp.Compare(signOf(t)*a.Best.Mean, signOf(t)*b.Best.Mean)
 }
 
 func (t *Task) best() *Config {
@@ -407,3 +406,35 @@ func (t *Task) front() []*Config {
 	slices.SortStableFunc(out, t.better)
 	return out
 }
+
+// Points words how far a configuration's best score is from the best of the others, with
+// simultaneous limits; of shares in points of a percent.
+func (t *Task) Points(d Behind) string {
+	if d.N == 0 || math.IsNaN(d.Mean) {
+		return ""
+	}
+	unit, word, sign := 1.0, "%+.3g", -signOf(t)
+	if t.Target.Metric.Unit == sgd.Share {
+		unit, word = 100, "%+.2f"
+	}
+	text := func(x float64) string {
+		return strings.Replace(fmt.Sprintf(word, sign*unit*x), "-", "−", 1)
+	}
+	number := func(x float64) string {
+		if x == 0 {
+			return "0"
+		}
+		return text(x)
+	}
+	if math.IsNaN(d.Low) || d.Low == d.High {
+		return number(d.Mean)
+	}
+	low, high := d.Low, d.High
+	if t.Target.Metric.LessIsBetter {
+		low, high = high, low
+	}
+	return fmt.Sprintf("%s (%s to %s)", number(d.Mean), number(low), number(high))
+}
+
+// Share words a score with its interval.
+func (t *Task) Share(s stats.Summary) string { return words(s, t.score) }

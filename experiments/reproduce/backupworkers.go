@@ -116,7 +116,7 @@ func (s BackupWorkers) Run(ctx context.Context, lab *Lab) (*Report, error) {
 		var at []float64
 		for _, run := range x.Runs {
 			for _, e := range run.Result.Evals {
-				if e.Accuracy >= target {
+				if e.Values["accuracy"] >= target {
 					at = append(at, float64(e.Step))
 					inverse, updates = append(inverse, 1/float64(n)), append(updates, float64(e.Step))
 					break

@@ -84,7 +84,7 @@ func (l *Lab) union(ctx context.Context, r *Report) error {
 		if err != nil {
 			return 0, err
 		}
-		return got.Loss, nil
+		return got.Values["loss"], nil
 	}
 	var losses [4]float64
 	for i, c := range []struct {

@@ -10,6 +10,7 @@ import (
 
 	"github.com/gradlab/gradlab/experiments"
 	"github.com/gradlab/gradlab/experiments/store"
+	"github.com/gradlab/gradlab/sgd/train/record"
 )
 
 // digitsContest is a small one; its runs take a moment.
@@ -108,7 +109,7 @@ func TestUnfairContests(t *testing.T) {
 func accuracies(name string, percent ...float64) *side {
 	g := &store.Group{}
 	for i, p := range percent {
-		r := &store.Run{State: store.Done, Result: &experiments.Result{Status: "done", Accuracy: p / 100}}
+		r := &store.Run{State: store.Done, Result: &experiments.Result{Status: "done", Values: record.Values{"accuracy": p / 100}}}
 		r.Config.Seed = uint64(i + 1)
 		g.Runs = append(g.Runs, r)
 	}

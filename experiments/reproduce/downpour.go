@@ -11,6 +11,7 @@ import (
 	"github.com/gradlab/gradlab/comm/nemesis"
 	"github.com/gradlab/gradlab/experiments"
 	"github.com/gradlab/gradlab/experiments/figure"
+	"github.com/gradlab/gradlab/sgd"
 	"github.com/gradlab/gradlab/sgd/train/record"
 )
 
@@ -234,7 +235,7 @@ func (a *arm) run(ctx context.Context, lab *Lab, size downpourSize) (err error) 
 	if a.runs, err = lab.seeds(ctx, size.seeds, a.name, slices.Concat(keys, size.limit, a.keys)...); err != nil {
 		return err
 	}
-	reach, _, _, err := a.runs.Reach(record.Goal{Value: size.target})
+	reach, _, _, err := a.runs.Reach(record.Goal{Metric: sgd.Accuracy, Value: size.target})
 	a.reach, a.reached = reach.Median, reach.Reached
 	return err
 }

@@ -99,7 +99,7 @@ func (s DuttaError) Run(ctx context.Context, lab *Lab) (*Report, error) {
 				for i := range n {
 					sum := 0.0
 					for _, run := range x.Runs {
-						sum += run.Result.Evals[i].Loss
+						sum += run.Result.Evals[i].Values["loss"]
 					}
 					line.X, line.Y = append(line.X, x.first().Evals[i].Seconds/unit), append(line.Y, sum/float64(seeds))
 				}

@@ -60,7 +60,7 @@ func (EFDivergence) Run(ctx context.Context, lab *Lab) (*Report, error) {
 			if err != nil {
 				return nil, err
 			}
-			accuracy[c.name] += res.Accuracy / float64(len(seeds))
+			accuracy[c.name] += res.Values["accuracy"] / float64(len(seeds))
 			if seed == seeds[len(seeds)-1] {
 				// A worker receives seven gradients a step.
 				one := float64(res.BytesDown) / float64(res.Steps*8*7)

@@ -139,7 +139,7 @@ func (l *Lab) oneForMany(ctx context.Context, r *Report) error {
 			return 0, err
 		}
 		evals := res.Evals
-		return evals[0].Loss - evals[len(evals)-1].Loss, nil
+		return evals[0].Values["loss"] - evals[len(evals)-1].Values["loss"], nil
 	}
 	// The first evaluation is behind one update; what is learned from there on is a
 	// little less than all with the large batch.

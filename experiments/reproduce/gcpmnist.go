@@ -125,6 +125,6 @@ func (l *Lab) trainMNIST(ctx context.Context, r *Report) error {
 	if err != nil {
 		return err
 	}
-	r.between(Claim, fmt.Sprintf("4 workers and the master, %d steps trained: accuracy", steps), "", 0.990, res.Accuracy, least, most)
+	r.between(Claim, fmt.Sprintf("4 workers and the master, %d steps trained: accuracy", steps), "", 0.990, res.Values["accuracy"], least, most)
 	return nil
 }

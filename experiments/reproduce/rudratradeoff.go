@@ -232,7 +232,7 @@ func (s RudraTradeoff) tradeoff(ctx context.Context, r *Report, lab *Lab) error 
 		}
 		o.late = x.first().StalenessMean
 		for _, run := range x.Runs {
-			o.errors = append(o.errors, 100*(1-run.Result.Accuracy))
+			o.errors = append(o.errors, 100*(1-run.Result.Values["accuracy"]))
 		}
 		if o.seconds, err = s.time(ctx, lab, p); err != nil {
 			return err

@@ -12,6 +12,7 @@ import (
 	"github.com/gradlab/gradlab/experiments"
 	"github.com/gradlab/gradlab/experiments/stats"
 	"github.com/gradlab/gradlab/experiments/store"
+	"github.com/gradlab/gradlab/sgd"
 	"github.com/gradlab/gradlab/sgd/train/record"
 )
 
@@ -63,7 +64,7 @@ func (p *plan) make(ctx context.Context) error {
 					failed.Store(true)
 					return err
 				}
-				p.lab.logf("%s: accuracy %.4f", label, r.Accuracy)
+				p.lab.logf("%s: accuracy %.4f", label, r.Values["accuracy"])
 				made[i][k] = r
 				return nil
 			})
@@ -102,7 +103,7 @@ func (l *Lab) seeds(ctx context.Context, n int, name string, keys ...string) (*s
 }
 
 // percent is the test accuracy at the end.
-var percent = store.FieldOf("accuracy in per cent", store.Number, func(r *experiments.Result) float64 { return 100 * r.Accuracy })
+var percent = store.FieldOf("accuracy in per cent", store.Number, func(r *experiments.Result) float64 { return 100 * r.Values["accuracy"] })
 
 // accuracy is the test accuracy at the end, in per cent.
 func (s *sample) accuracy() stats.Summary { return s.Summary(percent) }
@@ -129,7 +130,7 @@ func plusMinus(s stats.Summary) string {
 // curve is the mean test accuracy in per cent over seeds, against the virtual
 // clock.
 func (s *sample) curve() (x, y []float64, err error) {
-	c, err := s.Curve(func(_ *store.Run, e record.Eval) float64 { return e.Seconds }, record.Goal{})
+	c, err := s.Curve(func(_ *store.Run, e record.Eval) float64 { return e.Seconds }, record.Goal{Metric: sgd.Accuracy})
 	for i := range c.Y {
 		c.Y[i] *= 100
 	}

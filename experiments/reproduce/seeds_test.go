@@ -24,7 +24,7 @@ func TestSamples(t *testing.T) {
 		if r.Config.Seed != uint64(i+1) || r.Config.Workers != 2 || len(r.Result.Evals) != 2 {
 			t.Fatalf("run %d: seed %d, %d workers, %d evaluations", i, r.Config.Seed, r.Config.Workers, len(r.Result.Evals))
 		}
-		accuracy = append(accuracy, 100*r.Result.Accuracy)
+		accuracy = append(accuracy, 100*r.Result.Values["accuracy"])
 		if got := a.bySeed()[uint64(i+1)]; got != accuracy[i] {
 			t.Errorf("seed %d: %v, want %v", i+1, got, accuracy[i])
 		}
@@ -44,7 +44,7 @@ func TestSamples(t *testing.T) {
 	}
 	for i := range y {
 		e, f := a.Runs[0].Result.Evals[i], a.Runs[1].Result.Evals[i]
-		if math.Abs(y[i]-50*(e.Accuracy+f.Accuracy)) > 1e-9 || math.Abs(x[i]-(e.Seconds+f.Seconds)/2) > 1e-12 {
+		if math.Abs(y[i]-50*(e.Values["accuracy"]+f.Values["accuracy"])) > 1e-9 || math.Abs(x[i]-(e.Seconds+f.Seconds)/2) > 1e-12 {
 			t.Errorf("evaluation %d: %v after %v", i, y[i], x[i])
 		}
 	}

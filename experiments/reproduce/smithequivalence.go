@@ -111,7 +111,7 @@ func (SmithEquivalence) curves(r *Report, epochs int, sides ...*side) (figure.Ta
 func (s *sample) byEpoch() (map[int]map[uint64]float64, error) {
 	out := map[int]map[uint64]float64{}
 	for _, run := range s.Runs {
-		m, err := run.Metrics()
+		m, err := run.Curve()
 		if err != nil {
 			return nil, err
 		}
@@ -123,7 +123,7 @@ func (s *sample) byEpoch() (map[int]map[uint64]float64, error) {
 			if out[at] == nil {
 				out[at] = map[uint64]float64{}
 			}
-			out[at][run.Config.Seed] = 100 * e.Accuracy
+			out[at][run.Config.Seed] = 100 * e.Values["accuracy"]
 		}
 	}
 	return out, nil

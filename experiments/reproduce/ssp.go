@@ -9,6 +9,7 @@ import (
 
 	"github.com/gradlab/gradlab/experiments"
 	"github.com/gradlab/gradlab/experiments/figure"
+	"github.com/gradlab/gradlab/sgd"
 	"github.com/gradlab/gradlab/sgd/train/record"
 )
 
@@ -63,7 +64,7 @@ func (s SSP) Run(ctx context.Context, lab *Lab) (*Report, error) {
 		for i, policy := range policies {
 			x := got[law][i]
 			p := x.of(func(r *experiments.Result) float64 { return 1e6 * r.VirtualSeconds / float64(r.Steps) }).Mean
-			seconds, _, steps, err := x.Reach(record.Goal{Value: target})
+			seconds, _, steps, err := x.Reach(record.Goal{Metric: sgd.Accuracy, Value: target})
 			if err != nil {
 				return nil, err
 			}

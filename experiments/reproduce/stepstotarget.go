@@ -107,7 +107,7 @@ func (a *atBatch) measure() error {
 	a.updates = a.updatesToTarget()
 	sum, of := 0.0, 0.0
 	for _, run := range a.Runs {
-		m, err := run.Metrics()
+		m, err := run.Curve()
 		if err != nil {
 			return err
 		}

@@ -27,14 +27,8 @@ func panels(es []entry) []figure.Figure {
 	for _, e := range es {
 		runs = append(runs, e.run)
 	}
-	goal, accuracy := record.Goal{}, figure.Axis{Label: "test accuracy", Unit: figure.Percent}
-	if len(runs) > 0 {
-		goal = store.CommonTarget(runs)
-	}
-	if goal.Loss {
-		accuracy = figure.Axis{Label: "test loss"}
-	}
-	of := goal.Metric()
+	goal := store.CommonTarget(runs)
+	y, of := store.Axis("", goal.Metric), goal.Metric.Head()
 	updates := figure.Axis{Label: "updates"}
 	names := labels(es)
 	draw := func(title string, x, y figure.Axis, points func(store.Curve, *store.Run) (xs, ys []float64)) figure.Figure {
@@ -49,7 +43,9 @@ func panels(es []entry) []figure.Figure {
 	evals := func(x func(*store.Run, record.Eval) float64) func(store.Curve, *store.Run) (xs, ys []float64) {
 		return func(c store.Curve, r *store.Run) (xs, ys []float64) {
 			for _, v := range c.Evals {
-				xs, ys = append(xs, x(r, v)), append(ys, goal.Of(v))
+				if value, known := v.Values.Of(goal.Metric); known {
+					xs, ys = append(xs, x(r, v)), append(ys, value)
+				}
 			}
 			return xs, ys
 		}
@@ -63,9 +59,9 @@ func panels(es []entry) []figure.Figure {
 		}
 	}
 	out := []figure.Figure{
-		draw(of+" over updates", updates, accuracy, evals(func(_ *store.Run, v record.Eval) float64 { return float64(v.Step) })),
-		draw(of+" over time", figure.Axis{Label: clock, Log: true, Unit: figure.Seconds}, accuracy, evals(func(_ *store.Run, v record.Eval) float64 { return v.Seconds })),
-		draw(of+" over bytes", figure.Axis{Label: "bytes over the network", Log: true, Unit: figure.Bytes}, accuracy,
+		draw(of+" over updates", updates, y, evals(func(_ *store.Run, v record.Eval) float64 { return float64(v.Step) })),
+		draw(of+" over time", figure.Axis{Label: clock, Log: true, Unit: figure.Seconds}, y, evals(func(_ *store.Run, v record.Eval) float64 { return v.Seconds })),
+		draw(of+" over bytes", figure.Axis{Label: "bytes over the network", Log: true, Unit: figure.Bytes}, y,
 			evals(func(r *store.Run, v record.Eval) float64 { return float64(r.Crossed(v.BytesUp, v.BytesDown)) })),
 		draw("training loss", updates, figure.Axis{Label: "training loss", Log: true}, progress(func(p record.Progress) float64 { return p.Loss })),
 		draw("learning rate", updates, figure.Axis{Label: "learning rate"}, progress(func(p record.Progress) float64 { return p.LR })),

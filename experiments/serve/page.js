@@ -89,7 +89,7 @@ function table() {
     const state = element("td");
     state.append(element("span", r.state, "state " + r.state));
     row.append(first, element("th", name(r)), state);
-    for (const text of [r.step, r.epoch.toFixed(2), r.accuracy === null ? "" : (100 * r.accuracy).toFixed(2) + " %", r.loss.toPrecision(3),
+    for (const text of [r.step, r.epoch.toFixed(2), r.test, r.loss.toPrecision(3),
       seconds(r.seconds) + (r.virtual ? " virtual" : ""), bytes(r.bytes), r.staleness.toFixed(2), ago(r.updated)]) row.append(element("td", text, "n"));
     row.onclick = () => choose(r.key);
     row.onkeydown = (e) => { if (e.key === "Enter" && e.target === row) choose(r.key); };

@@ -90,7 +90,7 @@ func fetch[T any](t *testing.T, url string) (v T) {
 func TestFinishedRuns(t *testing.T) {
 	_, _, s := finished(t)
 	rows := fetch[[]Row](t, s.URL+"/api/runs")
-	if len(rows) != 2 || rows[0].Name != "codec=sign" || rows[0].State != "done" || rows[0].Step != 20 || rows[0].Accuracy == nil || rows[0].Bytes == 0 {
+	if len(rows) != 2 || rows[0].Name != "codec=sign" || rows[0].State != "done" || rows[0].Step != 20 || rows[0].Test == "" || rows[0].Bytes == 0 {
 		t.Fatalf("%+v", rows)
 	}
 	d := fetch[Detail](t, s.URL+"/api/runs/"+rows[0].Key)
@@ -126,7 +126,7 @@ func TestCurveOfAResumedRun(t *testing.T) {
 	}
 	w.Refresh()
 	e := w.all()[0]
-	c, err := e.run.Metrics()
+	c, err := e.run.Curve()
 	if err != nil || !reflect.DeepEqual(e.curve, c) {
 		t.Errorf("%v\nwatched %d reports, evaluations %v\nin the folder %d, %v", err, len(e.curve.Progress), e.curve.Evals, len(c.Progress), c.Evals)
 	}
@@ -296,7 +296,7 @@ func TestLiveRun(t *testing.T) {
 			t.Fatalf("updates go back from %d to %d", last, row.Step)
 		}
 		last = row.Step
-		if d := fetch[Detail](t, s.URL+"/api/runs/"+row.Key); row.State == "running" && row.Accuracy != nil && len(d.Workers) > 0 && !asked {
+		if d := fetch[Detail](t, s.URL+"/api/runs/"+row.Key); row.State == "running" && row.Test != "" && len(d.Workers) > 0 && !asked {
 			asked = true
 			told(t, d.Workers)
 			if code := stop(t, s.URL, row.Key, "secret"); code != http.StatusAccepted {

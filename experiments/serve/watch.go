@@ -11,6 +11,7 @@ import (
 	"sync"
 	"time"
 
+	"github.com/gradlab/gradlab/experiments/progress"
 	"github.com/gradlab/gradlab/experiments/store"
 )
 
@@ -53,7 +54,7 @@ type Row struct {
 	Virtual   bool      `json:"virtual"`
 	Loss      float64   `json:"loss"` // of training
 	LR        float64   `json:"lr"`
-	Accuracy  *float64  `json:"accuracy"` // of the last evaluation; null before
+	Test      string    `json:"test"` // the last evaluation, by the metric that runs are compared by; "" before
 	Staleness float64   `json:"staleness"`
 	Bytes     float64   `json:"bytes"` // that had crossed the network at the last evaluation
 	Started   time.Time `json:"started"`
@@ -101,7 +102,7 @@ func (w *Watch) Refresh() {
 		}
 		e := entry{key: k, run: r, version: old.version, row: old.row}
 		e.follow(old)
-		if row := e.summary(); !known || !row.same(old.row) {
+		if row := e.summary(); !known || row != old.row {
 			e.row, e.version, news = row, version, true
 		}
 		w.entries[k] = e
@@ -147,18 +148,13 @@ func (e *entry) summary() Row {
 	if n := len(e.curve.Evals); n > 0 {
 		v := e.curve.Evals[n-1]
 		r.Step, r.Epoch, r.Seconds = max(r.Step, v.Step), max(r.Epoch, v.Epoch), max(r.Seconds, v.Seconds)
-		r.Accuracy, r.Bytes = &v.Accuracy, float64(e.run.Crossed(v.BytesUp, v.BytesDown))
+		r.Bytes = float64(e.run.Crossed(v.BytesUp, v.BytesDown))
+		m := e.run.Goal().Metric
+		if x, ok := v.Values[m.Name]; ok {
+			r.Test = m.Head() + " " + progress.Value(m, x)
+		}
 	}
 	return r
-}
-
-// same compares what accuracies say, not where they lie.
-func (r Row) same(o Row) bool {
-	if (r.Accuracy == nil) != (o.Accuracy == nil) || r.Accuracy != nil && *r.Accuracy != *o.Accuracy {
-		return false
-	}
-	r.Accuracy, o.Accuracy = nil, nil
-	return r == o
 }
 
 // Rows returns the rows that changed after version since, the youngest run

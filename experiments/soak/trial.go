@@ -280,8 +280,8 @@ func (r *run) accounts(blame func(string, ...any)) {
 	if l.Sent != l.Applied+l.Rejected+l.Lost || l.Applied == 0 && l.Sent > 0 {
 		blame("the ledger does not balance: %d sent, %d applied, %d rejected, %d lost", l.Sent, l.Applied, l.Rejected, l.Lost)
 	}
-	if math.IsNaN(r.result.Loss) || math.IsInf(r.result.Loss, 0) {
-		blame("the loss is %v", r.result.Loss)
+	if loss := r.result.Values["loss"]; math.IsNaN(loss) || math.IsInf(loss, 0) {
+		blame("the loss is %v", loss)
 	}
 }
 

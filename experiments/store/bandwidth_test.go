@@ -5,6 +5,7 @@ import (
 	"math"
 	"testing"
 
+	"github.com/gradlab/gradlab/sgd"
 	"github.com/gradlab/gradlab/sgd/train/record"
 )
 
@@ -12,7 +13,7 @@ import (
 // follows from their time on the wire; where that is not most of it, no bandwidth does.
 func TestBandwidthThatWouldPay(t *testing.T) {
 	t.Parallel()
-	groups, goal := Groups(filtered(t, find(t), "codec=raw", "seed=1")), record.Goal{Value: 0.9}
+	groups, goal := Groups(filtered(t, find(t), "codec=raw", "seed=1")), record.Goal{Metric: sgd.Accuracy, Value: 0.9}
 	seconds, _, _, err := groups[0].Reach(goal)
 	if err != nil {
 		t.Fatal(err)

@@ -9,6 +9,7 @@ import (
 
 	"github.com/gradlab/gradlab/experiments"
 	"github.com/gradlab/gradlab/experiments/stats"
+	"github.com/gradlab/gradlab/sgd"
 	"github.com/gradlab/gradlab/sgd/train/record"
 )
 
@@ -80,18 +81,19 @@ func Compare(groups []*Group, baseline int, f Field, target record.Goal) (*Compa
 	if len(groups) == 0 {
 		return nil, fmt.Errorf("no runs to compare")
 	}
-	c := &Comparison{Field: f, Name: f.Name, Target: target}
+	c := &Comparison{Field: f, Name: f.Name}
 	var all []*Run
 	for _, g := range groups {
 		all = append(all, g.Runs...)
 	}
 	c.Varying, c.Usual = Varying(all), Usual(groups)
-	if !target.Asked() {
-		c.Target = CommonTarget(all)
-	} else {
-		c.Target = Resolve(target, all)
+	if c.Target = CommonTarget(all); target.Asked() {
+		var err error
+		if c.Target, err = TargetOf(target, all); err != nil {
+			return nil, err
+		}
 	}
-	if target.Asked() || all[0].Config.Goal().OfBest {
+	if target.Asked() || all[0].Config.Target.OfBest {
 		f = f.to(c.Target)
 	}
 	base := groups[baseline]
@@ -128,25 +130,62 @@ func Compare(groups []*Group, baseline int, f Field, target record.Goal) (*Compa
 	return c, nil
 }
 
-// CommonTarget is the target that all runs have, or none; and by what all of them are
-// compared, which is accuracy where they differ. A share of the best is that of the best
-// of these runs.
-func CommonTarget(runs []*Run) record.Goal {
-	g := runs[0].Config.Goal()
+// Goal is what the run was to reach and is compared by.
+func (r *Run) Goal() record.Goal {
+	if r.Config.Weightless {
+		return record.Goal{}
+	}
+	g, err := r.Config.Goal(r.Metrics)
+	if err != nil && len(r.Metrics) > 0 { // a folder that somebody has changed
+		return record.Goal{Metric: r.Metrics[0]}
+	}
+	return g
+}
+
+// CommonTarget is the target that all runs have, or none; and the metric by which all of them
+// are compared, or else the first one that all have. A share of the best is that of the best
+// of these runs. Runs without weights have none.
+func CommonTarget(runs []*Run) (g record.Goal) {
 	for _, r := range runs {
-		switch o := r.Config.Goal(); {
-		case o.Loss != g.Loss:
-			return record.Goal{}
+		switch o := r.Goal(); {
+		case o.Metric.Name == "":
+		case g.Metric.Name == "":
+			g = o
+		case o.Metric != g.Metric:
+			return record.Goal{Metric: shared(runs)}
 		case o.Value != g.Value || o.OfBest != g.OfBest:
 			g.Value, g.OfBest = 0, false
 		}
 	}
-	return Resolve(g, runs)
+	return resolve(g, runs)
 }
 
-// Resolve is a goal whose value is known: a share of the best is that of the best
-// evaluation of all runs that are done. It is none where there is no evaluation.
-func Resolve(goal record.Goal, runs []*Run) record.Goal {
+// shared is the first metric that all runs have, or else the first there is.
+func shared(runs []*Run) sgd.Metric {
+	all := MetricsOf(runs)
+	for _, m := range all {
+		if !slices.ContainsFunc(runs, func(r *Run) bool { return len(r.Metrics) > 0 && !slices.Contains(r.Metrics, m) }) {
+			return m
+		}
+	}
+	return all[0]
+}
+
+// TargetOf is a goal that is asked for of runs: one that names no metric is of that by which
+// they are compared. Its value is known: a share of the best is that of the best evaluation
+// of all runs that are done, and it is none where there is no evaluation. The error says what
+// metrics the runs have.
+func TargetOf(goal record.Goal, runs []*Run) (record.Goal, error) {
+	metrics := MetricsOf(runs)
+	if goal.Metric.Name == "" {
+		goal.Metric = CommonTarget(runs).Metric
+	}
+	goal, err := goal.Among(metrics)
+	return resolve(goal, runs), err
+}
+
+// resolve makes a value of a share of the best.
+func resolve(goal record.Goal, runs []*Run) record.Goal {
 	if !goal.OfBest {
 		return goal
 	}
@@ -155,8 +194,8 @@ func Resolve(goal record.Goal, runs []*Run) record.Goal {
 		if !r.IsDone() {
 			continue
 		}
-		if v, _, known := r.Result.Best(goal); known && (!found || goal.Loss && v < best || !goal.Loss && v > best) {
-			best, found = v, true
+		if b, known := r.Result.Best[goal.Metric.Name]; known && (!found || goal.Metric.Better(b.Value, best)) {
+			best, found = b.Value, true
 		}
 	}
 	return goal.Resolve(best)
@@ -238,7 +277,7 @@ type Distance struct{ Seconds, Bytes, Updates float64 }
 
 // ToTarget is how far it was to the first evaluation that reaches a goal.
 func (r *Run) ToTarget(goal record.Goal) (Distance, error) {
-	c, err := r.Metrics()
+	c, err := r.Curve()
 	if err != nil {
 		return Distance{}, err
 	}

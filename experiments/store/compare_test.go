@@ -16,6 +16,7 @@ import (
 	"github.com/parquet-go/parquet-go"
 
 	"github.com/gradlab/gradlab/experiments/config"
+	"github.com/gradlab/gradlab/sgd"
 	"github.com/gradlab/gradlab/sgd/train/record"
 )
 
@@ -141,7 +142,7 @@ func TestCompareByTheTargetAskedFor(t *testing.T) {
 		for _, g := range c.Groups {
 			var sum float64
 			for _, r := range g.Runs {
-				d, err := r.ToTarget(record.Goal{Value: target})
+				d, err := r.ToTarget(record.Goal{Metric: sgd.Accuracy, Value: target})
 				if err != nil {
 					t.Fatal(err)
 				}

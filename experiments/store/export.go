@@ -4,10 +4,10 @@ import (
 	"encoding/csv"
 	"fmt"
 	"io"
-	"maps"
 	"slices"
 
 	"github.com/gradlab/gradlab/experiments/figure"
+	"github.com/gradlab/gradlab/sgd"
 	"github.com/gradlab/gradlab/sgd/train/record"
 )
 
@@ -27,8 +27,7 @@ type Column struct {
 
 // Export makes a frame of runs. rows says what a row is: "runs", with every
 // field; "evals" or "progress", a point of a curve, with the run's id, recipe, seed
-// and the keys in which the runs differ. What models measure besides stands behind it
-// as metric.NAME.
+// and the keys in which the runs differ. Metrics stand behind an evaluation.
 func Export(runs []*Run, rows string) (*Frame, error) {
 	t := &Frame{}
 	switch rows {
@@ -58,15 +57,18 @@ func Export(runs []*Run, rows string) (*Frame, error) {
 		t.Columns = append(t.Columns, Column{Name: f.Name, Kind: f.Kind})
 	}
 	names, kinds := progressColumns, progressKinds
+	var metrics []sgd.Metric
 	if rows == "evals" {
-		names, kinds = evalColumns, evalKinds
+		names, kinds, metrics = evalColumns, evalKinds, MetricsOf(runs)
 	}
 	for i, n := range names {
 		t.Columns = append(t.Columns, Column{Name: n, Kind: kinds[i]})
 	}
-	metrics := map[string][]any{}
+	for _, m := range metrics {
+		t.Columns = append(t.Columns, Column{Name: m.Column(), Kind: Number})
+	}
 	for _, r := range runs {
-		c, err := r.Metrics()
+		c, err := r.Curve()
 		if err != nil {
 			return nil, err
 		}
@@ -76,13 +78,15 @@ func Export(runs []*Run, rows string) (*Frame, error) {
 		}
 		if rows == "evals" {
 			for _, e := range c.Evals {
-				for name, x := range e.Metrics {
-					metrics[name] = append(metrics[name], make([]any, t.Rows-len(metrics[name]))...)
-					if !record.Diverged(x) {
-						metrics[name] = append(metrics[name], x)
+				row := []any{uint64(e.Step), uint64(e.Samples), e.Epoch, e.Seconds, r.Crossed(e.BytesUp, e.BytesDown), e.BytesUp, e.BytesDown}
+				for _, m := range metrics {
+					var value any
+					if x, known := e.Values.Of(m); known {
+						value = x
 					}
+					row = append(row, value)
 				}
-				t.append(own, uint64(e.Step), uint64(e.Samples), e.Epoch, e.Seconds, e.Accuracy, e.Loss, r.Crossed(e.BytesUp, e.BytesDown), e.BytesUp, e.BytesDown)
+				t.append(own, row...)
 			}
 			continue
 		}
@@ -90,16 +94,13 @@ func Export(runs []*Run, rows string) (*Frame, error) {
 			t.append(own, uint64(p.Step), uint64(p.Samples), p.Epoch, p.Seconds, p.Loss, p.LR, p.StalenessMean, uint64(p.StalenessMax), p.BytesUp, p.BytesDown)
 		}
 	}
-	for _, name := range slices.Sorted(maps.Keys(metrics)) {
-		t.Columns = append(t.Columns, Column{Name: "metric." + name, Kind: Number, Values: append(metrics[name], make([]any, t.Rows-len(metrics[name]))...)})
-	}
 	return t, nil
 }
 
 // The columns of a point of a curve.
 var (
-	evalColumns     = []string{"step", "samples", "epoch", "at_seconds", "accuracy", "loss", "bytes", "bytes_up", "bytes_down"}
-	evalKinds       = []Kind{Whole, Whole, Number, Number, Number, Number, Whole, Whole, Whole}
+	evalColumns     = []string{"step", "samples", "epoch", "at_seconds", "bytes", "bytes_up", "bytes_down"}
+	evalKinds       = []Kind{Whole, Whole, Number, Number, Whole, Whole, Whole}
 	progressColumns = []string{"step", "samples", "epoch", "at_seconds", "loss", "lr", "staleness_mean", "staleness_max", "bytes_up", "bytes_down"}
 	progressKinds   = []Kind{Whole, Whole, Number, Number, Number, Number, Number, Whole, Whole, Whole}
 )

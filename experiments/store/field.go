@@ -3,7 +3,6 @@ package store
 import (
 	"cmp"
 	"fmt"
-	"maps"
 	"math"
 	"math/big"
 	"slices"
@@ -15,6 +14,7 @@ import (
 	"github.com/gradlab/gradlab/experiments/config"
 	"github.com/gradlab/gradlab/experiments/progress"
 	"github.com/gradlab/gradlab/registry"
+	"github.com/gradlab/gradlab/sgd"
 	"github.com/gradlab/gradlab/sgd/train/record"
 )
 
@@ -95,7 +95,44 @@ func FieldOf(name string, kind Kind, f func(*experiments.Result) float64) Field 
 }
 
 // facts are the fields that are no keys of the configuration.
-var facts = []Field{
+var facts = slices.Concat(before, metricFields(sgd.KnownMetrics()), behind)
+
+// metricFields are those of metrics: their values at the end, and then their best ones with
+// the updates that these were at.
+func metricFields(metrics []sgd.Metric) (out []Field) {
+	for _, m := range metrics {
+		kind := Number
+		if m.Unit == sgd.Share {
+			kind = Share
+		}
+		out = append(out, Field{m.Column(), m.Doc() + ", at the end; none if it is not finite", kind, metricOf(func(r *experiments.Result) (float64, bool) { return r.Values.Of(m) })})
+	}
+	for i, m := range metrics {
+		at := func(r *experiments.Result) (record.Best, bool) { b, ok := r.Best[m.Name]; return b, ok }
+		out = append(out, Field{m.BestColumn(), m.Doc() + ", at the best of all evaluations", out[i].Kind, metricOf(func(r *experiments.Result) (float64, bool) {
+			b, ok := at(r)
+			return b.Value, ok
+		})}, Field{m.StepColumn(), "update of that evaluation", Whole, metricOf(func(r *experiments.Result) (uint64, bool) {
+			b, ok := at(r)
+			return uint64(b.Step), ok
+		})})
+	}
+	return out
+}
+
+// metricOf is what a result knows of a metric, and runs without weights do not.
+func metricOf[V float64 | uint64](f func(*experiments.Result) (V, bool)) func(*Run) (any, bool) {
+	return func(r *Run) (any, bool) {
+		if r.Result == nil || r.Config.Weightless {
+			return nil, false
+		}
+		x, ok := f(r.Result)
+		return x, ok
+	}
+}
+
+// before and behind are the facts around the metrics.
+var before = []Field{
 	{"id", "hash of the configuration", Text, text(func(r *Run) string { return r.ID })},
 	{"recipe", "recipe the run came from", Text, text(func(r *Run) string { return r.Recipe })},
 	{"run", "variant and axis values", Text, text(func(r *Run) string { return r.Name })},
@@ -111,18 +148,9 @@ var facts = []Field{
 	{"updated", "when it last told something", Instant, func(r *Run) (any, bool) { return r.Updated, !r.Updated.IsZero() }},
 	{"schema", "version of the folder's format", Whole, func(r *Run) (any, bool) { return uint64(r.Schema), true }},
 	{"step", "updates made, so far if it is running", Whole, func(r *Run) (any, bool) { return uint64(r.Step), true }},
-	{"accuracy", "on the test set, at the end", Share, learned(func(r *experiments.Result) float64 { return r.Accuracy })},
-	{"top5", "share of labels among the five best classes, at the end; sets of more than ten classes", Share, func(r *Run) (any, bool) {
-		if r.Result == nil || r.Result.Top5 == 0 {
-			return nil, false
-		}
-		return r.Result.Top5, true
-	}},
-	{"loss", "on the test set, at the end; none if it is not finite", Number, learned(func(r *experiments.Result) float64 { return r.Loss })},
-	{"best_accuracy", "on the test set, at the best of all evaluations", Share, learned(func(r *experiments.Result) float64 { return r.BestAccuracy })},
-	{"best_accuracy_step", "update of that evaluation", Whole, count(func(r *experiments.Result) uint64 { return uint64(r.BestAccuracyAt) })},
-	{"best_loss", "on the test set, the least of all evaluations", Number, learned(func(r *experiments.Result) float64 { return r.BestLoss })},
-	{"best_loss_step", "update of that evaluation", Whole, count(func(r *experiments.Result) uint64 { return uint64(r.BestLossAt) })},
+}
+
+var behind = []Field{
 	{"train_loss", "at the end", Number, learned(func(r *experiments.Result) float64 { return r.TrainLoss })},
 	{"updates", "updates made", Whole, count(func(r *experiments.Result) uint64 { return uint64(r.Steps) })},
 	{"samples", "samples computed on", Whole, count(func(r *experiments.Result) uint64 { return uint64(r.Samples) })},
@@ -232,30 +260,36 @@ func Fields() []Field {
 	return out
 }
 
-// FieldsOf lists every field, and behind them metric.NAME of what the runs' models measured
-// besides.
+// FieldsOf lists every field, and behind them those of metrics that only some of the runs'
+// models have: metric.NAME, and their best values.
 func FieldsOf(runs []*Run) []Field {
-	names := map[string]bool{}
-	for _, r := range runs {
-		if r.Result != nil {
-			for name := range r.Result.Metrics {
-				names[name] = true
-			}
+	var own []sgd.Metric
+	for _, m := range MetricsOf(runs) {
+		if m.Column() != m.Name {
+			own = append(own, m)
 		}
 	}
-	out := Fields()
-	for _, name := range slices.Sorted(maps.Keys(names)) {
-		out = append(out, measured(name))
+	slices.SortFunc(own, func(a, b sgd.Metric) int { return strings.Compare(a.Name, b.Name) })
+	return append(Fields(), metricFields(own)...)
+}
+
+// MetricsOf lists the metrics of the runs' models, in the order of the first one that has
+// each.
+func MetricsOf(runs []*Run) (out []sgd.Metric) {
+	for _, r := range runs {
+		for _, m := range r.Metrics {
+			if _, there := sgd.FindMetric(out, m.Name); !there {
+				out = append(out, m)
+			}
+		}
 	}
 	return out
 }
 
-// measured is the field of a metric by name.
-func measured(metric string) Field {
-	return Field{"metric." + metric, "what the model measures besides, on the test set, at the end", Number, result(func(r *experiments.Result) (float64, bool) {
-		x, known := r.Metrics[metric]
-		return x, known
-	})}
+// MetricFields are the fields of what the runs' models measured, at the end.
+func MetricFields(runs []*Run) []Field {
+	all := MetricsOf(runs)
+	return metricFields(all)[:len(all)]
 }
 
 // FieldNamed finds a field; the error says what there is.
@@ -268,8 +302,12 @@ func FieldNamed(name string) (Field, error) {
 		}
 		names = append(names, f.Name)
 	}
-	if metric, ok := strings.CutPrefix(name, "metric."); ok {
-		return measured(metric), nil
+	if m, ok := sgd.MetricOf(strings.TrimSuffix(strings.TrimPrefix(name, "best_"), "_step")); ok {
+		for _, f := range metricFields([]sgd.Metric{m}) {
+			if f.Name == name {
+				return f, nil
+			}
+		}
 	}
 	if h := config.Hint(name); h != "" {
 		return Field{}, fmt.Errorf("runs have no field %q; %s", name, h)

@@ -37,7 +37,7 @@ func TestPipesInAFolder(t *testing.T) {
 			}
 			runs, err := Find(dir)
 			for _, r := range runs {
-				if _, merr := r.Metrics(); merr != nil && err == nil {
+				if _, merr := r.Curve(); merr != nil && err == nil {
 					err = merr
 				}
 				if _, rerr := r.Ranks(); rerr != nil && err == nil {

@@ -26,6 +26,7 @@ import (
 	"github.com/gradlab/gradlab/experiments"
 	"github.com/gradlab/gradlab/experiments/config"
 	"github.com/gradlab/gradlab/internal/regular"
+	"github.com/gradlab/gradlab/sgd"
 	"github.com/gradlab/gradlab/sgd/train"
 	"github.com/gradlab/gradlab/sgd/train/record"
 )
@@ -41,7 +42,7 @@ const (
 )
 
 // Run is what a run's folder says, its curves and rank reports left out: those
-// are read by Metrics and Ranks.
+// are read by Curve and Ranks.
 type Run struct {
 	Folder  string
 	Schema  int
@@ -58,6 +59,7 @@ type Run struct {
 	Env     map[string]any      // what it ran on
 	Result  *experiments.Result // nil until there is one
 	About   experiments.About   // name, tags and note
+	Metrics []sgd.Metric        // of its model, the first by which runs are compared; none: it has no weights
 }
 
 // Open reads one run's folder.
@@ -88,6 +90,9 @@ func Open(path string) (*Run, error) {
 		r.Result = &res
 	case !errors.Is(err, fs.ErrNotExist):
 		return nil, err
+	}
+	if r.Metrics = s.Metrics; r.Metrics == nil && r.Result != nil {
+		r.Metrics = r.Result.Metrics
 	}
 	if r.State == Running {
 		if info, err := os.Stat(filepath.Join(path, "metrics.jsonl")); err == nil && info.ModTime().After(r.Updated) {
@@ -173,9 +178,9 @@ type Curve struct {
 	Evals    []record.Eval     // test accuracy and loss, bytes of all workers
 }
 
-// Metrics reads the run's curves from metrics.jsonl. A run that has not told
+// Curve reads the run's curves from metrics.jsonl. A run that has not told
 // anything yet has empty ones.
-func (r *Run) Metrics() (Curve, error) {
+func (r *Run) Curve() (Curve, error) {
 	c, _, err := r.Follow(0)
 	return c, err
 }

@@ -3,6 +3,7 @@ package store
 import (
 	"bytes"
 	"fmt"
+	"maps"
 	"os"
 	"path/filepath"
 	"slices"
@@ -12,6 +13,8 @@ import (
 
 	"github.com/gradlab/gradlab/experiments"
 	"github.com/gradlab/gradlab/experiments/config"
+	"github.com/gradlab/gradlab/sgd"
+	"github.com/gradlab/gradlab/sgd/train/record"
 )
 
 // find reads test folders: five runs, and one that was killed.
@@ -46,11 +49,11 @@ func TestOpen(t *testing.T) {
 		if r.Schema != experiments.Schema || r.Recipe != "quickstart" || r.State != Done || r.Started.IsZero() || r.Result == nil {
 			t.Errorf("%s: %+v", r.Folder, r)
 		}
-		if r.Config.Workers != 2 || r.Config.Steps != 30 || r.Result.Steps != 30 || r.Result.Accuracy < 0.5 {
-			t.Errorf("%s: %d workers, %d of %d steps, accuracy %v", r.Folder, r.Config.Workers, r.Result.Steps, r.Config.Steps, r.Result.Accuracy)
+		if r.Config.Workers != 2 || r.Config.Steps != 30 || r.Result.Steps != 30 || r.Result.Values["accuracy"] < 0.5 {
+			t.Errorf("%s: %d workers, %d of %d steps, accuracy %v", r.Folder, r.Config.Workers, r.Result.Steps, r.Config.Steps, r.Result.Values["accuracy"])
 		}
-		c, err := r.Metrics()
-		if err != nil || len(c.Progress) == 0 || len(c.Evals) != 3 || c.Evals[2].Accuracy != r.Result.Accuracy {
+		c, err := r.Curve()
+		if err != nil || len(c.Progress) == 0 || len(c.Evals) != 3 || c.Evals[2].Values["accuracy"] != r.Result.Values["accuracy"] {
 			t.Errorf("%s: %d reports, %d evaluations, %v", r.Folder, len(c.Progress), len(c.Evals), err)
 		}
 		if ranks, err := r.Ranks(); err != nil || len(ranks) != 2 && r.Config.Mode == "reduce" {
@@ -186,8 +189,9 @@ func TestMetricsAreFields(t *testing.T) {
 		t.Errorf("a run without has %v", x)
 	}
 	r := *run.Result
-	r.Metrics = map[string]float64{"mae": 0.25}
-	run.Result = &r
+	r.Values = maps.Clone(r.Values)
+	r.Values["mae"] = 0.25
+	run.Result, run.Metrics = &r, append(slices.Clone(run.Metrics), sgd.Metric{Name: "mae", LessIsBetter: true})
 	if x, known := f.Number(&run); !known || x != 0.25 {
 		t.Errorf("%v, %v", x, known)
 	}
@@ -205,7 +209,7 @@ func TestMetricsAreFields(t *testing.T) {
 		t.Errorf("records have %v and %v", all[0]["metric.mae"], all[1]["metric.mae"])
 	}
 	run.Folder = t.TempDir()
-	curve = bytes.Replace(curve, []byte(`"eval":{`), []byte(`"eval":{"metrics":{"mae":0.5},`), 1)
+	curve = bytes.Replace(curve, []byte(`"eval":{`), []byte(`"eval":{"metric.mae":0.5,`), 1)
 	if err := os.WriteFile(filepath.Join(run.Folder, "metrics.jsonl"), curve, 0o600); err != nil {
 		t.Fatal(err)
 	}
@@ -214,7 +218,11 @@ func TestMetricsAreFields(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		last := frame.Columns[len(frame.Columns)-1]
+		i := slices.IndexFunc(frame.Columns, func(c Column) bool { return c.Name == "metric.mae" })
+		if i < 0 {
+			t.Fatalf("%s: no column", rows)
+		}
+		last := frame.Columns[i]
 		var there []any
 		for _, v := range last.Values {
 			if v != nil {
@@ -265,7 +273,7 @@ func TestSilentKeys(t *testing.T) {
 	runs := filtered(t, find(t), "mode=reduce", "state=done")
 	before := Groups(runs)
 	again := *runs[0]
-	again.Config.Observe, again.Config.Target = "[order_log,trace]", 0.4
+	again.Config.Observe, again.Config.Target = "[order_log,trace]", record.Goal{Value: 0.4}
 	gs := Groups(append(runs[:len(runs):len(runs)], &again))
 	if len(gs) != len(before) || len(gs[0].Runs) != len(before[0].Runs) || gs[0].Label != before[0].Label {
 		t.Errorf("%d groups, the first %q of %d; without a traced run %d, %q of %d", len(gs), gs[0].Label, len(gs[0].Runs), len(before), before[0].Label, len(before[0].Runs))

@@ -15,6 +15,7 @@ import (
 	"github.com/gradlab/gradlab/experiments/figure"
 	"github.com/gradlab/gradlab/experiments/progress"
 	"github.com/gradlab/gradlab/experiments/stats"
+	"github.com/gradlab/gradlab/sgd"
 	"github.com/gradlab/gradlab/sgd/train/record"
 )
 
@@ -27,8 +28,8 @@ func Made(results []*experiments.Result) ([]*Run, error) {
 		if err != nil {
 			return nil, err
 		}
-		if r.Result = res; !r.Config.Goal().OfBest {
-			r.Config.Target = res.Target
+		if r.Result = res; !r.Config.Target.OfBest {
+			r.Config.Target.Value = res.Target
 		}
 		out = append(out, r)
 	}
@@ -118,14 +119,14 @@ func summary(groups []*Group) (t figure.Table, err error) {
 	}
 	learns := slices.ContainsFunc(all, func(r *Run) bool { return !r.Config.Weightless })
 	target := CommonTarget(all)
-	first := target.Metric()
+	first, word := target.Metric.Column(), target.Metric.Head()
 	if !learns { // there is speed in place of what is learned
 		first, target.Value = "rate", 0
 	}
-	t.Header = []string{head, "last " + first, "updates", "bytes", "compression", "to bf16", all[0].Clock()}
+	t.Header = []string{head, "last " + word, "updates", "bytes", "compression", "to bf16", all[0].Clock()}
 	var columns []Field
 	var best Field
-	for _, name := range []string{first, "updates", "bytes", "compression", "compression_bf16", "seconds", "staleness_mean", "staleness_max", "top5"} {
+	for _, name := range []string{first, "updates", "bytes", "compression", "compression_bf16", "seconds", "staleness_mean", "staleness_max"} {
 		f, err := FieldNamed(name)
 		if err != nil {
 			return t, err
@@ -134,10 +135,10 @@ func summary(groups []*Group) (t figure.Table, err error) {
 	}
 	if !learns {
 		t.Header[1] = "samples/s"
-	} else if best, err = FieldNamed("best_" + first); err != nil {
+	} else if best, err = FieldNamed(target.Metric.BestColumn()); err != nil {
 		return t, err
 	} else {
-		t.Header = append(t.Header, map[bool]string{true: "least loss", false: "best accuracy"}[target.Loss])
+		t.Header = append(t.Header, target.Metric.Best())
 	}
 	if target.Asked() {
 		t.Header = append(t.Header, "time to "+to(target), "bytes to "+to(target))
@@ -146,9 +147,12 @@ func summary(groups []*Group) (t figure.Table, err error) {
 	if stale {
 		t.Header = append(t.Header, "staleness mean / max")
 	}
-	top5 := slices.ContainsFunc(all, func(r *Run) bool { return r.Result != nil && r.Result.Top5 > 0 })
-	if top5 {
-		t.Header = append(t.Header, "top-5")
+	var others []Field
+	for i, f := range MetricFields(all) {
+		m := MetricsOf(all)[i]
+		if m != target.Metric && !m.IsUsual() && slices.ContainsFunc(all, func(r *Run) bool { return f.Value(r) != nil }) {
+			others, t.Header = append(others, f), append(t.Header, m.Head())
+		}
 	}
 	for range t.Header {
 		t.Right = append(t.Right, len(t.Right) > 0)
@@ -177,8 +181,8 @@ func summary(groups []*Group) (t figure.Table, err error) {
 				row[len(row)-1] = "-"
 			}
 		}
-		if top5 {
-			row = append(row, plusMinus(columns[8], Maybe(g.Summary(columns[8]).Mean), Maybe(g.Summary(columns[8]).Half)))
+		for _, f := range others {
+			row = append(row, plusMinus(f, Maybe(g.Summary(f).Mean), Maybe(g.Summary(f).Half)))
 		}
 		t.Rows = append(t.Rows, row)
 	}
@@ -250,14 +254,14 @@ func SpeedUp(x float64) string {
 
 // to words a target in the head of a column.
 func to(goal record.Goal) string {
-	if goal.Loss {
-		return fmt.Sprintf("loss %.4g", goal.Value)
+	if goal.Metric == sgd.Accuracy {
+		return fmt.Sprintf("%.4g", goal.Value)
 	}
-	return fmt.Sprintf("%.4g", goal.Value)
+	return fmt.Sprintf("%s %.4g", goal.Metric.Head(), goal.Value)
 }
 
-// Plot draws accuracy, or loss where runs are compared by that, over time and over bytes, two panels for each facet and a
-// curve for each configuration: the mean of its runs that are done, with a band
+// Plot draws the metric by which runs are compared over time and over bytes, two panels for
+// each facet and a curve for each configuration: the mean of its runs that are done, with a band
 // over all of them. The files are named below folder by title and by the
 // configurations in them, so that other runs leave them alone. There are none where
 // nothing was evaluated twice.
@@ -270,10 +274,7 @@ func Plot(folder, title string, runs []*Run) ([]string, error) {
 			where += ", " + f.Label
 		}
 		goal := CommonTarget(f.Runs)
-		acc, of := figure.Axis{Label: "test accuracy", Unit: figure.Percent}, goal.Metric()
-		if goal.Loss {
-			acc = figure.Axis{Label: "test loss"}
-		}
+		acc, of := Axis("", goal.Metric), goal.Metric.Head()
 		a := figure.Figure{Title: where + ": " + of + " over time", X: figure.Axis{Label: f.Runs[0].Clock(), Log: true, Unit: figure.Seconds}, Y: acc, Target: goal.Value}
 		b := figure.Figure{Title: where + ": " + of + " over bytes", X: figure.Axis{Label: "bytes over the network", Log: true, Unit: figure.Bytes}, Y: acc, Target: a.Target}
 		groups := Groups(f.Runs)
@@ -295,7 +296,7 @@ func Plot(folder, title string, runs []*Run) ([]string, error) {
 			}
 			a.Series, b.Series = append(a.Series, t), append(b.Series, by)
 		}
-		if goal.Asked() && !goal.Loss {
+		if goal.Asked() && goal.Metric.Unit == sgd.Share && !goal.Metric.LessIsBetter {
 			a.Y.Min, a.Y.Max = began(a.Series, goal.Value)
 			b.Y.Min, b.Y.Max = began(b.Series, goal.Value)
 		}
@@ -305,6 +306,19 @@ func Plot(folder, title string, runs []*Run) ([]string, error) {
 		return nil, nil // nothing to see in single points
 	}
 	return figure.Save(filepath.Join(folder, title+"-"+nameOf(runs)), panels...)
+}
+
+// Axis is that of a metric's values; which says "best ", or nothing.
+func Axis(which string, m sgd.Metric) figure.Axis {
+	a := figure.Axis{Label: which + "test " + m.Head()}
+	switch m.Unit {
+	case "":
+	case sgd.Share:
+		a.Unit = figure.Percent
+	default:
+		a.Label += " (" + m.Unit + ")"
+	}
+	return a
 }
 
 // began is the range of scores of curves on the way to a target from where most of them
@@ -372,21 +386,25 @@ func (g *Group) Curve(x func(*Run, record.Eval) float64, goal record.Goal) (s fi
 		if !r.IsDone() {
 			continue
 		}
-		c, err := r.Metrics()
+		c, err := r.Curve()
 		if err != nil {
 			return s, err
 		}
 		curves, of = append(curves, c.Evals), append(of, r)
 	}
-	for i := 0; ; i++ {
+	for i, more := 0, true; more; i++ {
 		var xs, ys []float64
+		more = false
 		for k, evals := range curves {
 			if i < len(evals) {
-				xs, ys = append(xs, x(of[k], evals[i])), append(ys, goal.Of(evals[i]))
+				more = true
+				if y, known := evals[i].Values.Of(goal.Metric); known {
+					xs, ys = append(xs, x(of[k], evals[i])), append(ys, y)
+				}
 			}
 		}
-		if len(xs) == 0 {
-			return s, nil
+		if len(xs) == 0 { // none is finite
+			continue
 		}
 		y := stats.Summarize(ys)
 		s.X, s.Y = append(s.X, stats.Summarize(xs).Mean), append(s.Y, y.Mean)
@@ -394,4 +412,5 @@ func (g *Group) Curve(x func(*Run, record.Eval) float64, goal record.Goal) (s fi
 			s.Lo, s.Hi = append(s.Lo, y.Min), append(s.Hi, y.Max)
 		}
 	}
+	return s, nil
 }

@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/gradlab/gradlab/experiments/stats"
+	"github.com/gradlab/gradlab/sgd"
 	"github.com/gradlab/gradlab/sgd/train/record"
 )
 
@@ -57,7 +58,7 @@ func TestSummaryOfSeveralEnvironments(t *testing.T) {
 	if s := table(t, others(t, same)); strings.Contains(s, "net=") || !strings.Contains(s, "| time to 0.95 | bytes to 0.95 |") || strings.Contains(s, "±") || !strings.Contains(s, "| 1.0× |") || !strings.Contains(s, "| 0.5× |") {
 		t.Error(s)
 	}
-	if s := table(t, others(t, same, func(r *Run) { r.Config.Codec, r.Config.Target = "bf16", 0.5 })); strings.Contains(s, "time to") || !strings.HasPrefix(s, "| codec | last accuracy |") {
+	if s := table(t, others(t, same, func(r *Run) { r.Config.Codec, r.Config.Target.Value = "bf16", 0.5 })); strings.Contains(s, "time to") || !strings.HasPrefix(s, "| codec | last accuracy |") {
 		t.Error(s)
 	}
 }
@@ -108,7 +109,8 @@ func TestOneTestPerTrajectory(t *testing.T) {
 			changes = append(changes, func(r *Run) {
 				r.Config.Topology, r.Config.Seed = x.topology, uint64(seed+1)
 				noise := 0.01 * float64(seed*seed)
-				r.Result.Accuracy, r.Result.ParamsSHA256, r.Result.VirtualSeconds = 0.5+noise-(1+noise)*x.off, x.sha, x.seconds+noise
+				r.Result.Values = record.Values{"accuracy": 0.5 + noise - (1+noise)*x.off}
+				r.Result.ParamsSHA256, r.Result.VirtualSeconds = x.sha, x.seconds+noise
 			})
 		}
 	}
@@ -208,7 +210,10 @@ func TestSummaryTellsTop5(t *testing.T) {
 	if s := table(t, others(t, same)); strings.Contains(s, "top-5") {
 		t.Error(s)
 	}
-	if s := table(t, others(t, same, func(r *Run) { r.Config.Codec, r.Result.Top5 = "bf16", 0.5678 })); !strings.Contains(s, "| top-5 |") || !strings.Contains(s, "| 0.5678 |") {
+	if s := table(t, others(t, same, func(r *Run) {
+		r.Config.Codec, r.Metrics = "bf16", []sgd.Metric{sgd.Accuracy, sgd.Loss, sgd.Top5}
+		r.Result.Values = record.Values{"top5": 0.5678}
+	})); !strings.Contains(s, "| top-5 |") || !strings.Contains(s, "| 0.5678 |") {
 		t.Error(s)
 	}
 }

@@ -11,6 +11,7 @@ import (
 	"github.com/gradlab/gradlab/experiments/figure"
 	"github.com/gradlab/gradlab/experiments/progress"
 	"github.com/gradlab/gradlab/experiments/stats"
+	"github.com/gradlab/gradlab/sgd"
 	"github.com/gradlab/gradlab/sgd/train/record"
 )
 
@@ -131,7 +132,7 @@ func (c *Comparison) table() figure.Table {
 
 // heading is a field's column: what is taken at the end of a run says so.
 func heading(f Field) string {
-	if f.Name == "accuracy" || f.Name == "loss" {
+	if _, ok := sgd.MetricOf(f.Name); ok {
 		return "last " + f.Name
 	}
 	return f.Name
@@ -263,8 +264,10 @@ func (r *Run) caveats(label string) (out []string) {
 		if res.Note != "" {
 			add("%s", res.Note)
 		}
-		if record.Diverged(res.Loss) {
-			add("%s has diverged: its loss is not finite, and in no mean", withSeed(name, r))
+		for _, m := range res.Metrics {
+			if x, ok := res.Values[m.Name]; ok && record.Diverged(x) && (m.IsUsual() || m == r.Goal().Metric) {
+				add("%s has diverged: its %s is not finite, and in no mean", withSeed(name, r), m.Head())
+			}
 		}
 		if r.Virtual() {
 			lie := "; gradlab report says where they lie"

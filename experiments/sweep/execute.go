@@ -171,10 +171,8 @@ func (p Plan) one(ctx context.Context, o *Outcome, c Cost, cores int, view *prog
 	case o.Err != nil:
 		show.End("failed: "+o.Err.Error(), true)
 	default:
-		what := fmt.Sprintf("accuracy %.4f", o.Result.Accuracy)
-		if o.Job.Config.Goal().Loss {
-			what = fmt.Sprintf("loss %.4g", o.Result.Loss)
-		}
+		m := o.Result.Goal().Metric
+		what := m.Head() + " " + progress.Value(m, o.Result.Values[m.Name])
 		if o.Result.Weightless() {
 			what = fmt.Sprintf("%.4g samples/s", float64(o.Result.Samples)/o.Result.VirtualSeconds)
 		}

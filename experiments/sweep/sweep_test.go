@@ -420,7 +420,7 @@ func TestSweepTrainsOnce(t *testing.T) {
 		if a.PricedFrom != "" {
 			from++
 		}
-		if a.ParamsSHA256 != b.ParamsSHA256 || a.VirtualSeconds != b.VirtualSeconds || a.BytesUp != b.BytesUp || a.Accuracy != b.Accuracy || len(a.Evals) != len(b.Evals) {
+		if a.ParamsSHA256 != b.ParamsSHA256 || a.VirtualSeconds != b.VirtualSeconds || a.BytesUp != b.BytesUp || a.Values["accuracy"] != b.Values["accuracy"] || len(a.Evals) != len(b.Evals) {
 			t.Errorf("%s: %+v, want %+v", o.Job.Name, a, b)
 		}
 	}

@@ -1,6 +1,7 @@
 package sweep
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"math"
@@ -12,7 +13,7 @@ import (
 	"github.com/gradlab/gradlab/experiments/config"
 	"github.com/gradlab/gradlab/internal/rng"
 	"github.com/gradlab/gradlab/registry"
-	"github.com/gradlab/gradlab/sgd/train/record"
+	"github.com/gradlab/gradlab/sgd"
 )
 
 // Tuning gives each configuration of a sweep the best values of some options: all
@@ -22,9 +23,8 @@ type Tuning struct {
 	Over       []config.Axis // keys, or options inside spec text (config.Config.SetPath), and their values
 	Budget     int           // runs of each configuration; 0: one for each combination of values
 	Validation float64       // share of the training set that is held out meanwhile
-	ByMetric   bool          // by what key metric of the jobs says; who tunes sets ByLoss then
-	ByLoss     bool          // by the least loss instead of accuracy
-	ByTime     bool          // by time to the target instead of accuracy
+	By         string        // name of the metric whose best value is chosen; "": the one that runs are compared by
+	ByTime     bool          // by time to the target instead
 }
 
 // ParseTuning reads what to tune, each as "schedule.lr=log(1e-3,1,5)".
@@ -55,8 +55,9 @@ func ParseTuning(texts []string) ([]config.Axis, error) {
 type Trial struct {
 	Values []string // in the order of Tuning.Over
 	Jobs   []Job    // one for each seed
-	Score  float64  // the mean over its seeds: accuracy, loss, or time to the target; NaN if a run failed
-	OK     bool     // all its runs ended, and reached the target if that counts
+	Score  float64  // the mean over its seeds: value of a metric, or time to the target; NaN if a run failed
+	Metric sgd.Metric
+	OK     bool // all its runs ended, and reached the target if that counts
 }
 
 // Tuned is one configuration: the jobs of the sweep that differ in their seed
@@ -97,7 +98,7 @@ func (t Tuning) Plan(jobs []Job) ([]*Tuned, error) {
 		switch {
 		case j.Config.Validation > 0:
 			return nil, errors.New("key \"validation\": the runs that are compared are on the test set, and only those that tune on held-out data; leave it out (--validation says the share)")
-		case t.ByTime && (j.Config.Target == 0 || j.Config.Goal().OfBest):
+		case t.ByTime && (!j.Config.Target.Asked() || j.Config.Target.OfBest):
 			return nil, errors.New("--tune-by time: that is the time to the key target, which is 0; give target=0.9 or the like")
 		}
 		c := j.Config
@@ -224,7 +225,7 @@ func (t Tuning) Choose(plan []*Tuned, results map[string]*experiments.Result) (j
 		for i := range c.Trials {
 			trial := &c.Trials[i]
 			t.judge(trial, results)
-			if b := c.Best; trial.OK && (b < 0 || t.better(trial.Score, c.Trials[b].Score)) {
+			if b := c.Best; trial.OK && (b < 0 || t.better(*trial, c.Trials[b])) {
 				c.Best = i
 			}
 		}
@@ -250,11 +251,11 @@ func (t Tuning) Choose(plan []*Tuned, results map[string]*experiments.Result) (j
 	return jobs, errors.Join(errs...)
 }
 
-func (t Tuning) better(a, b float64) bool {
-	if t.ByTime || t.ByLoss {
-		return a < b
+func (t Tuning) better(a, b Trial) bool {
+	if t.ByTime {
+		return a.Score < b.Score
 	}
-	return a > b
+	return a.Metric.Better(a.Score, b.Score)
 }
 
 // judge fills in what a trial came to.
@@ -263,16 +264,21 @@ func (t Tuning) judge(trial *Trial, results map[string]*experiments.Result) {
 	trial.OK = true
 	for _, j := range trial.Jobs {
 		r := results[j.ID]
-		if r == nil || r.Status != "done" || t.ByTime && !r.TargetReached || t.ByLoss && record.Diverged(r.Loss) {
+		ok := r != nil && r.Status == "done"
+		switch {
+		case !ok:
+		case t.ByTime:
+			ok = r.TargetReached
+			sum += r.TargetSeconds
+		default:
+			var x float64
+			trial.Metric, _ = sgd.FindMetric(r.Metrics, cmp.Or(t.By, r.Metric))
+			x, ok = r.Values.Of(trial.Metric)
+			sum += x
+		}
+		if !ok {
 			trial.OK, trial.Score = false, math.NaN()
 			return
-		}
-		if t.ByTime {
-			sum += r.TargetSeconds
-		} else if t.ByLoss {
-			sum += r.Loss
-		} else {
-			sum += r.Accuracy
 		}
 	}
 	trial.Score = sum / float64(len(trial.Jobs))
@@ -330,11 +336,9 @@ func (t Tuning) Budgeted(plan []*Tuned) string {
 	if len(trials) < all {
 		picked = fmt.Sprintf(" (%d of %d combinations, picked by chance, the same for all)", len(trials), all)
 	}
-	by := "accuracy"
+	by := cmp.Or(t.By, trials[0].Metric.Head(), "metric")
 	if t.ByTime {
 		by = "time to the target"
-	} else if t.ByLoss {
-		by = "loss"
 	}
 	seeds := trials[0].Jobs
 	from, to := seeds[0].Config.Seed, seeds[len(seeds)-1].Config.Seed

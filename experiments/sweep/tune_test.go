@@ -7,6 +7,8 @@ import (
 
 	"github.com/gradlab/gradlab/experiments"
 	"github.com/gradlab/gradlab/experiments/config"
+	"github.com/gradlab/gradlab/sgd"
+	"github.com/gradlab/gradlab/sgd/train/record"
 )
 
 func tuning(t testing.TB, budget int, texts ...string) Tuning {
@@ -57,7 +59,7 @@ func TestTuningIsFair(t *testing.T) {
 			if j.Config.Codec == "raw" && j.Config.Schedule == "constant(lr=1)" || j.Config.Codec != "raw" && j.Config.Schedule == "constant(lr=0.1)" {
 				accuracy = 0.9
 			}
-			results[j.ID] = &experiments.Result{Status: "done", Accuracy: accuracy}
+			results[j.ID] = &experiments.Result{Status: "done", Metrics: []sgd.Metric{sgd.Accuracy}, Metric: "accuracy", Values: record.Values{"accuracy": accuracy}}
 		}
 		best, err := tune.Choose(plan, results)
 		if err != nil || len(best) != 8 {
@@ -95,8 +97,8 @@ func TestTuningLeavesOutWhatFails(t *testing.T) {
 	}
 	trials := Trials(plan)
 	results := map[string]*experiments.Result{
-		trials[0].ID: {Status: "done", Accuracy: 0.9},
-		trials[2].ID: {Status: "done", Accuracy: 0.6, TargetReached: true, TargetSeconds: 7},
+		trials[0].ID: {Status: "done", Values: record.Values{"accuracy": 0.9}},
+		trials[2].ID: {Status: "done", Values: record.Values{"accuracy": 0.6}, TargetReached: true, TargetSeconds: 7},
 	}
 	if best, err := tune.Choose(plan, results); err != nil || best[0].Config.Schedule != "constant(lr=0.4)" {
 		t.Errorf("%+v, %v", best, err)
@@ -177,10 +179,10 @@ func TestTuningNeverSeesTheTestSet(t *testing.T) {
 // A trial that diverged is never the best by loss.
 func TestTuningLeavesOutWhatDiverged(t *testing.T) {
 	t.Parallel()
-	tune := Tuning{ByLoss: true}
+	tune := Tuning{By: "loss"}
 	for loss, ok := range map[float64]bool{0.5: true, math.MaxFloat64: false} {
 		trial := &Trial{Jobs: []Job{{ID: "a"}}}
-		tune.judge(trial, map[string]*experiments.Result{"a": {Status: "done", Loss: loss}})
+		tune.judge(trial, map[string]*experiments.Result{"a": {Status: "done", Metrics: []sgd.Metric{sgd.Accuracy, sgd.Loss}, Values: record.Values{"loss": loss}}})
 		if trial.OK != ok {
 			t.Errorf("loss %v: %+v", loss, trial)
 		}

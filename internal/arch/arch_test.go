@@ -63,7 +63,7 @@ comm/mpinet             : comm internal/spin
 comm/collective         : comm registry internal/portable
 comm/outside            : comm comm/collective comm/sim
 comm/ps                 : comm staleness registry
-sgd/train/record        : comm comm/ps internal/portable    | gonum.org/v1/gonum
+sgd/train/record        : sgd comm comm/ps internal/portable    | gonum.org/v1/gonum
 sgd/train/checkpoint    : compress internal/f32 internal/safetensors sgd
 sgd/train/message       : comm
 sgd/train/timing        : compress registry internal/rng internal/portable
@@ -78,7 +78,7 @@ sgd/train/sandblaster   : sgd sgd/lbfgs sgd/train sgd/train/checkpoint sgd/train
 sgd/train/traintest     : sgd sgd/nn sgd/train sgd/train/checkpoint sgd/train/record sgd/train/timing compress staleness lrschedule comm comm/collective comm/grpcnet comm/local comm/nemesis comm/ps comm/sim internal/f32 internal/rng
 experiments/figure      : internal/regular                 | gonum.org/v1/plot golang.org/x/image golang.org/x/text github.com/jedib0t/go-pretty
 experiments/tensorboard :                                  | google.golang.org/protobuf
-experiments/progress    : sgd/train/record internal/portable internal/regular    | github.com/vbauerster/mpb golang.org/x/term
+experiments/progress    : sgd sgd/train/record internal/portable internal/regular    | github.com/vbauerster/mpb golang.org/x/term
 experiments/bench       : sgd sgd/nn sgd/train sgd/train/mean sgd/train/checkpoint sgd/train/record compress staleness lrschedule comm comm/collective comm/grpcnet comm/mpinet internal/f32 internal/par internal/rng experiments/figure    | github.com/klauspost/cpuid golang.org/x/sys
 experiments/hardware    : sgd/profile registry internal/regular internal/portable    | go.yaml.in/yaml
 experiments/coding      : compress experiments/hardware internal/f32 internal/rng sgd sgd/nn sgd/train/timing internal/regular    | github.com/klauspost/cpuid go.yaml.in/yaml golang.org/x/sys
@@ -89,14 +89,14 @@ experiments/virtual     : comm/outside experiments/config experiments/figure exp
 experiments/ask         : comm comm/collective comm/sim compress experiments experiments/config experiments/figure experiments/hardware experiments/progress experiments/store sgd sgd/profile sgd/train sgd/train/checkpoint sgd/train/record internal/regular sgd/train/wire    | go.yaml.in/yaml github.com/montanaflynn/stats gonum.org/v1/gonum
 experiments/stats       :                                  | github.com/montanaflynn/stats gonum.org/v1/gonum
 experiments/soak        : comm comm/nemesis comm/sim experiments experiments/config internal/rng sgd sgd/train sgd/train/checkpoint sgd/train/record staleness
-experiments/store       : experiments experiments/config experiments/figure experiments/progress experiments/stats registry sgd/train sgd/train/record internal/regular    | github.com/klauspost/compress
-experiments/sweep       : comm/collective compress experiments experiments/config experiments/progress experiments/stats experiments/store registry internal/rng sgd/data sgd/train sgd/train/record
-experiments/advise      : comm/collective comm/ps compress experiments/ask experiments/coding experiments/config experiments/hardware experiments/stats experiments/store internal/rng sgd/profile sgd/train sgd/train/mean sgd/train/record sgd/train/timing staleness sgd/train/wire    | gonum.org/v1/gonum
+experiments/store       : experiments experiments/config experiments/figure experiments/progress experiments/stats registry sgd sgd/train sgd/train/record internal/regular    | github.com/klauspost/compress
+experiments/sweep       : comm/collective compress experiments experiments/config experiments/progress experiments/stats experiments/store registry internal/rng sgd sgd/data sgd/train sgd/train/record
+experiments/advise      : comm/collective comm/ps compress experiments/ask experiments/coding experiments/config experiments/hardware experiments/stats experiments/store internal/rng sgd sgd/profile sgd/train sgd/train/mean sgd/train/record sgd/train/timing staleness sgd/train/wire    | gonum.org/v1/gonum
 experiments/reproduce   : *                                | *
-experiments/report      : comm experiments experiments/config experiments/figure experiments/progress experiments/stats experiments/store sgd/train/record
+experiments/report      : comm experiments experiments/config experiments/figure experiments/progress experiments/stats experiments/store sgd sgd/train/record
 experiments/notebook    :
 experiments/mlflow      : experiments experiments/config experiments/store sgd/train/record
-experiments/serve       : comm experiments experiments/config experiments/figure experiments/report experiments/store sgd/train/record
+experiments/serve       : comm experiments experiments/config experiments/figure experiments/progress experiments/report experiments/store sgd/train/record
 notebooks/lab           : compress compress/compresstest experiments experiments/coding experiments/config experiments/figure experiments/report experiments/reproduce experiments/stats experiments/store sgd/data sgd/train/record
 experiments/cli         : *                                | *
 experiments/cli/elastic :

@@ -32,7 +32,6 @@ var wide = map[string]width{
 	"experiments/advise Question": {17, 7},
 	"experiments/cli":             {files: 51},
 	"experiments/cli env":         {106, 40},
-	"experiments/report Task":     {81, 15},
 	"experiments/reproduce Lab":   {36, 18},
 	"sgd/data":                    {files: 61},
 	"sgd/data recipe":             {30, 14},

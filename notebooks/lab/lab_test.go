@@ -117,7 +117,7 @@ func TestLines(t *testing.T) {
 	var want float64
 	for _, r := range runs {
 		if r.Config.Workers == 1 && Arg(r.Config.Schedule, "lr") == 0.01 {
-			want += r.Result.Accuracy / 2
+			want += r.Result.Values["accuracy"] / 2
 		}
 	}
 	if math.Abs(f.Series[0].Y[0]-want) > 1e-12 {

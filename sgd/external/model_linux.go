@@ -6,7 +6,6 @@ import (
 	"fmt"
 	"maps"
 	"math"
-	"regexp"
 	"slices"
 	"strings"
 	"sync"
@@ -25,7 +24,8 @@ type Model struct {
 	layout sgd.Layout
 	flops  []float64
 	files  []nn.Tensor // what tensors are in a file of weights
-	first  []float32   // parameters to begin with, where From was given some
+	counts []sgd.Metric
+	first  []float32 // parameters to begin with, where From was given some
 
 	mu     sync.Mutex
 	idle   []*process
@@ -48,7 +48,7 @@ func Open(ctx context.Context, opt Options) (*Model, error) {
 	if err != nil {
 		return nil, err
 	}
-	m.layout, m.flops, m.files = p.layout, p.flops, p.files
+	m.layout, m.flops, m.files, m.counts = p.layout, p.flops, p.files, p.counts
 	m.give(p)
 	return m, nil
 }
@@ -93,6 +93,9 @@ func (m *Model) take(ctx context.Context) (*process, error) {
 	err = p.hello()
 	if !stop() { // the process was ended
 		err = context.Cause(ctx)
+	}
+	if err == nil && len(m.layout.Spans) > 0 && !slices.Equal(p.counts, m.counts) {
+		err = p.because(errors.New("its measures are not those of the process before it: every process must name the same metrics in the same order"))
 	}
 	if err == nil && len(m.layout.Spans) > 0 && p.layout.Hash() != m.layout.Hash() {
 		err = p.because(errors.New("its layout is not that of the process before it: every process must name the same tensors in the same order"))
@@ -146,6 +149,9 @@ func (m *Model) with(ctx context.Context, f func(*process) error) error {
 
 // Layout implements sgd.Model.
 func (m *Model) Layout() sgd.Layout { return m.layout }
+
+// Metrics implements sgd.Model: what the process said in its layout.
+func (m *Model) Metrics() []sgd.Metric { return m.counts }
 
 // SpanFLOPs implements sgd.Model: what the process said in its layout, 0 where it did not.
 func (m *Model) SpanFLOPs() []float64 { return m.flops }
@@ -317,34 +323,35 @@ func (m *Model) Eval(params []float32, _ sgd.Scratch, b sgd.Batch) (s sgd.Score,
 		if a.Correct < 0 || a.Correct > b.N {
 			return p.because(fmt.Errorf("it counts %d correct of %d samples", a.Correct, b.N))
 		}
-		if err := checkMetrics(a.Metrics); err != nil {
+		s, err = m.score(a, b.N)
+		if err != nil {
 			return p.because(err)
-		}
-		s = sgd.Score{Loss: math.NaN(), Correct: a.Correct, N: b.N}
-		for name, mean := range a.Metrics {
-			s.Add(sgd.Score{Metrics: map[string]float64{name: mean * float64(b.N)}})
-		}
-		if a.Loss != nil {
-			s.Loss = *a.Loss * float64(b.N)
 		}
 		return nil
 	})
 	return s, err
 }
 
-// metricName is what a metric may be called: it is part of fields, tags and paths.
-var metricName = regexp.MustCompile(`^[A-Za-z0-9_-]{1,64}$`)
-
-// checkMetrics refuses what cannot be kept of a program's metrics.
-func checkMetrics(all map[string]float64) error {
-	const most = 64
-	if len(all) > most {
-		return fmt.Errorf("it measures %d things; at most %d are kept", len(all), most)
+// score is what a program's answer to an evaluation of n samples says.
+func (m *Model) score(a message, n int) (sgd.Score, error) {
+	s := sgd.Score{N: n}
+	for _, of := range m.counts {
+		mean, sent := a.Metrics[of.Name]
+		switch {
+		case of == sgd.Accuracy:
+			s.Sums = append(s.Sums, float64(a.Correct))
+			continue
+		case of == sgd.Loss && a.Loss != nil:
+			mean = *a.Loss
+		case of == sgd.Loss || !sent: // not finite
+			mean = math.NaN()
+		}
+		s.Sums = append(s.Sums, mean*float64(n))
 	}
-	for name := range all {
-		if name == "loss" || name == "accuracy" || !metricName.MatchString(name) {
-			return fmt.Errorf("it calls a metric %q; want up to 64 letters, digits, _ and -, and neither loss nor accuracy", name)
+	for _, name := range slices.Sorted(maps.Keys(a.Metrics)) {
+		if of, ok := sgd.FindMetric(m.counts, name); !ok || of == sgd.Accuracy || of == sgd.Loss {
+			return s, fmt.Errorf("its evaluation has metric %q, which is no metric beside accuracy and loss in measures of its layout (docs/external.md)", name)
 		}
 	}
-	return nil
+	return s, nil
 }

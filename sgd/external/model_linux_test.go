@@ -83,7 +83,7 @@ func TestGradientIsThatOfTheLoss(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		return s.Loss / float64(s.N)
+		return s.Mean(1)
 	}
 	if at := eval(0, 0); math.Abs(at-loss) > 1e-6 {
 		t.Errorf("evaluated %v, in training %v", at, loss)
@@ -104,8 +104,11 @@ func TestGradientIsThatOfTheLoss(t *testing.T) {
 		parts.Add(s)
 	}
 	whole, err := m.Eval(p, nil, b)
-	if want := whole.Metrics["brier"]; err != nil || want <= 0 || want > 2*16 || math.Abs(parts.Metrics["brier"]-want) > 1e-5 || len(parts.Metrics) != 1 {
-		t.Errorf("metrics of two halves %v, of the whole batch %v, %v", parts.Metrics, whole.Metrics, err)
+	if want := []sgd.Metric{sgd.Accuracy, sgd.Loss, {Name: "brier", LessIsBetter: true}}; !slices.Equal(m.Metrics(), want) {
+		t.Fatalf("metrics %+v", m.Metrics())
+	}
+	if want := whole.Sums[2]; err != nil || want <= 0 || want > 2*16 || math.Abs(parts.Sums[2]-want) > 1e-5 || len(parts.Sums) != 3 {
+		t.Errorf("sums of two halves %v, of the whole batch %v, %v", parts.Sums, whole.Sums, err)
 	}
 	again := make([]float32, 650)
 	if l2, err := m.Grad(context.Background(), sgd.Pass{Params: p, Grad: again}, b); err != nil || l2 != loss || !slices.Equal(again, g) {
@@ -134,8 +137,8 @@ func TestLearns(t *testing.T) {
 			p[i] -= 0.3 * g[i]
 		}
 	}
-	if s, err := m.Eval(p, nil, test); err != nil || s.Accuracy() < 0.8 {
-		t.Errorf("accuracy %v, %v", s.Accuracy(), err)
+	if s, err := m.Eval(p, nil, test); err != nil || s.Mean(0) < 0.8 {
+		t.Errorf("accuracy %v, %v", s.Mean(0), err)
 	}
 }
 
@@ -161,8 +164,20 @@ func TestFailures(t *testing.T) {
 		})
 	}
 	for how, want := range map[string]string{
-		"infinite": "metric mae is inf", "named": `calls a metric "a/b"`, "double": `calls a metric "loss"`, "many": "it measures 65 things",
+		"named": `metric 2 is called "a/b"`, "double": "metric loss is there twice", "many": "67 metrics; want at most 64", "either": `better with 'either'; want "more" or "less"`,
 	} {
+		t.Run(how, func(t *testing.T) {
+			t.Parallel()
+			command := []string{python(t)[0], "testdata/bad.py", how}
+			if m, err := external.Open(context.Background(), external.Options{Command: command}); err == nil || !strings.Contains(err.Error(), want) {
+				t.Errorf("%v; want %q", err, want)
+				if err == nil {
+					m.Close()
+				}
+			}
+		})
+	}
+	for how, want := range map[string]string{"infinite": "metric mae is inf", "unsaid": `such as metrics={'mae': "less"}`} {
 		t.Run(how, func(t *testing.T) {
 			t.Parallel()
 			m := open(t, 0, how)

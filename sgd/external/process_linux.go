@@ -46,6 +46,8 @@ type message struct {
 	Loss    *float64 `json:"loss,omitempty"`
 	Correct int      `json:"correct,omitempty"`
 	Text    string   `json:"text,omitempty"`
+	// Measures are what a program measures, the first by which runs are compared.
+	Measures []sgd.Metric `json:"measures,omitempty"`
 	// Metrics are means over the samples of an evaluation, by name.
 	Metrics map[string]float64 `json:"metrics,omitempty"`
 	Shape   []int              `json:"shape,omitempty"`
@@ -88,6 +90,7 @@ type process struct {
 	flops  []float64
 	files  []nn.Tensor // what its tensors are in a file of weights
 	takes  []string
+	counts []sgd.Metric // what it measures
 }
 
 // start starts a process with its socket as descriptor 3 and its memory as 4.
@@ -277,7 +280,12 @@ func (p *process) hello() error {
 		}
 		p.files = append(p.files, nn.Tensor{Name: t.Name, Shape: shape})
 	}
-	p.takes = m.Takes
+	if p.takes, p.counts = m.Takes, m.Measures; p.counts == nil {
+		p.counts = []sgd.Metric{sgd.Accuracy, sgd.Loss}
+	}
+	if err := sgd.CheckMetrics(p.counts); err != nil {
+		return p.because(fmt.Errorf("measures of its layout: %w", err))
+	}
 	return p.room(p.vectors())
 }
 

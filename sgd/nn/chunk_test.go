@@ -42,7 +42,7 @@ func TestEvaluationsInChunks(t *testing.T) {
 					}
 					sum.Add(s)
 				}
-				if d := sum.Loss - whole.Loss; d > 1e-12*whole.Loss || -d > 1e-12*whole.Loss || sum.Correct != whole.Correct || sum.N != n {
+				if d := sum.Sums[1] - whole.Sums[1]; d > 1e-12*whole.Sums[1] || -d > 1e-12*whole.Sums[1] || sum.Sums[0] != whole.Sums[0] || sum.N != n {
 					t.Errorf("%s %v by %d: %v, as a whole %v", c.spec, precision, chunk, sum, whole)
 				}
 			}

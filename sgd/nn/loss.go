@@ -4,7 +4,23 @@ import (
 	"math"
 
 	"github.com/gradlab/gradlab/internal/portable"
+	"github.com/gradlab/gradlab/sgd"
 )
+
+// measures are the metrics of classifiers: what a sample with logits z and label y adds.
+var measures = map[sgd.Metric]func(z []float32, y int) float64{
+	sgd.Accuracy: func(z []float32, y int) float64 { return one(correct(z, y)) },
+	sgd.Loss:     func(z []float32, y int) float64 { return crossEntropy(z, y, 0, 1, nil) },
+	sgd.Top5:     func(z []float32, y int) float64 { return one(within(z, y, 5)) },
+}
+
+// one is 1 for what is true.
+func one(is bool) float64 {
+	if is {
+		return 1
+	}
+	return 0
+}
 
 // Softmax cross-entropy with label smoothing ε over C classes (Szegedy et al.
 // 2016). With p = softmax(z) and targets q_k = (1 − ε)·[k = y] + ε/C,

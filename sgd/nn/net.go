@@ -91,6 +91,16 @@ func (n *Net) Layout() sgd.Layout { return n.layout }
 // which are a small part of the work, to nobody.
 func (n *Net) SpanFLOPs() []float64 { return append([]float64(nil), n.flops...) }
 
+// Metrics are accuracy, loss and, of more than ten classes, the share of labels among the
+// five best.
+func (n *Net) Metrics() []sgd.Metric {
+	all := []sgd.Metric{sgd.Accuracy, sgd.Loss}
+	if n.classes > 10 {
+		all = append(all, sgd.Top5)
+	}
+	return all
+}
+
 // drawnAtOnce is how many initial weights a goroutine draws at a time.
 const drawnAtOnce = 1 << 14
 

@@ -117,7 +117,9 @@ func (q *quadratic) Eval(params []float32, _ sgd.Scratch, b sgd.Batch) (sgd.Scor
 		d := float64(params[i]) - q.best[i]
 		loss += float64(0.5 * l * d * d)
 	}
-	return sgd.Score{Loss: loss * float64(b.N), N: b.N}, nil
+	return sgd.Score{N: b.N, Sums: []float64{loss * float64(b.N)}}, nil
 }
+
+func (q *quadratic) Metrics() []sgd.Metric { return []sgd.Metric{sgd.Loss} }
 
 func (q *quadratic) SpanFLOPs() []float64 { return []float64{4 * float64(len(q.lambda))} }

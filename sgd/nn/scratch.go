@@ -111,6 +111,11 @@ func (s *scratch) evalPass(x []float32, labels []int32) (score sgd.Score, err er
 	defer s.finish()
 	s.train = false
 	classes, size := s.net.classes, s.net.in.Len()
+	var of []func(z []float32, y int) float64
+	for _, m := range s.net.Metrics() {
+		of = append(of, measures[m])
+	}
+	score.Sums = make([]float64, len(of))
 	chunk := max(evalLeast, min(evalFloats/max(1, s.passes.acts), evalMost))
 	for len(labels) > 0 {
 		n := min(len(labels), chunk)
@@ -120,12 +125,8 @@ func (s *scratch) evalPass(x []float32, labels []int32) (score sgd.Score, err er
 		}
 		for i, y := range labels[:n] {
 			z := logits[i*classes : (i+1)*classes]
-			score.Loss += crossEntropy(z, int(y), 0, 1, nil)
-			if correct(z, int(y)) {
-				score.Correct++
-			}
-			if classes > 10 && within(z, int(y), 5) {
-				score.Within5++
+			for k, f := range of {
+				score.Sums[k] += f(z, int(y))
 			}
 		}
 		score.N += n

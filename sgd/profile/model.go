@@ -41,6 +41,8 @@ func (model) Eval([]float32, sgd.Scratch, sgd.Batch) (sgd.Score, error) {
 	return sgd.Score{}, errNoWeights
 }
 
+func (model) Metrics() []sgd.Metric { return nil }
+
 // Samples is a data set of as many samples as a run without weights counts its
 // epochs by, none of which can be drawn.
 func (p *Profile) Samples(n int) sgd.Dataset {

@@ -6,9 +6,8 @@ import (
 	"testing"
 	"time"
 
-	"github.com/gradlab/gradlab/internal/patience"
-
 	"github.com/gradlab/gradlab/comm/local"
+	"github.com/gradlab/gradlab/internal/patience"
 	"github.com/gradlab/gradlab/sgd/train"
 )
 
@@ -44,7 +43,7 @@ func TestAverageIsItsFormula(t *testing.T) {
 			for i, x := range o.Params {
 				far = max(far, math.Abs(float64(x)-want[i]))
 			}
-			if far > 1e-6 || !o.Final.Averaged || o.Final.Loss == plain.Final.Loss {
+			if far > 1e-6 || !o.Final.Averaged || o.Final.Values["loss"] == plain.Final.Values["loss"] {
 				t.Errorf("the average is %g from its formula; evaluated is %+v, without %+v", far, o.Final, plain.Final)
 			}
 			l, _ := runOn(t, &local.Net{}, job(t, append(opts, ema(decay, every))...), nil)

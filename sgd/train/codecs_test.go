@@ -68,10 +68,10 @@ func TestExchanges(t *testing.T) {
 					least = 0.5
 				}
 				// How stale gradients are on a real clock is the machine's business.
-				if vir.Final.Accuracy < least || vir.Final.Step != vir.Job.Updates {
+				if vir.Final.Values["accuracy"] < least || vir.Final.Step != vir.Job.Updates {
 					t.Errorf("ended with %+v", vir.Final)
 				}
-				if loc.Final.Step != loc.Job.Updates || math.IsNaN(loc.Final.Loss) || math.IsInf(loc.Final.Loss, 0) {
+				if loc.Final.Step != loc.Job.Updates || math.IsNaN(loc.Final.Values["loss"]) || math.IsInf(loc.Final.Values["loss"], 0) {
 					t.Errorf("on a real clock: ended with %+v", loc.Final)
 				}
 				if len(s.states) == 0 {

@@ -39,8 +39,16 @@ func coresAt(j *Job, g *compute.Gate) *cores {
 func (j *Job) task(g *compute.Gate) compute.Task {
 	return compute.Task{
 		Gate: g, Model: func(side int) sgd.Model { return j.sized(side).model },
-		Batch: j.Batch, Accumulate: max(1, j.Accumulate), Zero: j.NonFinite == "zero", Between: j.Between,
+		Batch: j.Batch, Accumulate: max(1, j.Accumulate), Zero: j.NonFinite == "zero", Between: j.between,
 	}
+}
+
+// between calls Between, which may be set after Prepare.
+func (j *Job) between(worker, step, done, of int) error {
+	if j.Between == nil {
+		return nil
+	}
+	return j.Between(worker, step, done, of)
 }
 
 // micros is in how many micro-batches samples are computed.

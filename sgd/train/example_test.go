@@ -55,7 +55,7 @@ func Example() {
 	if err := (&sim.Net{}).Run(context.Background(), programs); err != nil {
 		panic(err)
 	}
-	fmt.Printf("accuracy above 0.9: %v, after %d updates\n", observer.Final.Accuracy > 0.9, observer.Final.Step)
+	fmt.Printf("accuracy above 0.9: %v, after %d updates\n", observer.Final.Values["accuracy"] > 0.9, observer.Final.Step)
 	worker := observer.Reports[0].Spent()
 	fmt.Printf("a worker computes %.2f ms and is %.2f ms on the wire\n", 1e3*worker.Compute, 1e3*worker.Wire)
 	// Output:

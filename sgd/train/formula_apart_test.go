@@ -347,6 +347,7 @@ func (m slope) Layout() sgd.Layout {
 func (slope) Init(params []float32, _ uint64) { clear(params) }
 func (slope) NewScratch() sgd.Scratch         { return nil }
 func (slope) SpanFLOPs() []float64            { return []float64{1e5} }
+func (slope) Metrics() []sgd.Metric           { return nil }
 func (m slope) Grad(_ context.Context, p sgd.Pass, b sgd.Batch) (float64, error) {
 	clear(p.Grad)
 	for i, x := range b.X {

@@ -48,6 +48,25 @@ func (r run) String() string {
 	return fmt.Sprintf("%s %s %d %d %d %d %s %s %d %s", r.params, r.told, r.nanoseconds, r.up, r.down, r.checkpoints, r.keys, r.state, r.frames, r.witness)
 }
 
+// toldEval is an evaluation in the form that rows are hashes of.
+type toldEval struct {
+	Step      int     `json:"step"`
+	Samples   uint64  `json:"samples"`
+	Epoch     float64 `json:"epoch"`
+	Seconds   float64 `json:"seconds"`
+	Accuracy  float64 `json:"accuracy"`
+	Loss      float64 `json:"loss"`
+	BytesUp   uint64  `json:"bytes_up"`
+	BytesDown uint64  `json:"bytes_down"`
+	Spread    float64 `json:"spread,omitempty"`
+	Last      bool    `json:"last,omitempty"`
+	Averaged  bool    `json:"averaged,omitempty"`
+}
+
+func toldOf(e record.Eval) toldEval {
+	return toldEval{e.Step, e.Samples, e.Epoch, e.Seconds, e.Values["accuracy"], e.Values["loss"], e.BytesUp, e.BytesDown, e.Spread, e.Last, e.Averaged}
+}
+
 func short(b []byte) string {
 	sum := sha256.Sum256(b)
 	return hex.EncodeToString(sum[:8])
@@ -107,7 +126,11 @@ func recordedFrom(t *testing.T, opts []option, from *checkpoint.State) (r run, n
 	for _, p := range o.Reports {
 		end = max(end, p.Seconds)
 	}
-	told, err := json.Marshal([]any{o.Reports, s.evals, s.progress, o.Final})
+	var evals []toldEval // nil where there are none
+	for _, e := range s.evals {
+		evals = append(evals, toldOf(e))
+	}
+	told, err := json.Marshal([]any{o.Reports, evals, s.progress, toldOf(o.Final)})
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -107,7 +107,7 @@ func TestSlowWorker(t *testing.T) {
 				j.EvalEvery /= 2
 			}
 		}), nil)
-		if len(s.evals) < 2 || o.Final.Accuracy < 0.5 {
+		if len(s.evals) < 2 || o.Final.Values["accuracy"] < 0.5 {
 			t.Errorf("%s, slow %v: %d evaluations, ended with %+v", text, slow, len(s.evals), o.Final)
 		}
 		return o.Final.Seconds
@@ -137,7 +137,7 @@ func TestHogwild(t *testing.T) {
 	}
 	opts := []option{mode("hogwild"), optimizer("sgd"), rate("constant(lr=0.05)"), func(j *train.Job) { j.Updates, j.EvalEvery, j.CheckpointEvery = updates, updates/4, updates/64 }}
 	o, s := runOn(t, &local.Net{}, job(t, opts...), nil)
-	if o.Final.Accuracy < 0.8 || o.Final.Step != updates || len(s.evals) < 3 || len(s.states) == 0 {
+	if o.Final.Values["accuracy"] < 0.8 || o.Final.Step != updates || len(s.evals) < 3 || len(s.states) == 0 {
 		t.Errorf("%d evaluations, %d checkpoints, ended with %+v", len(s.evals), len(s.states), o.Final)
 	}
 	var steps, counted uint64
@@ -154,7 +154,7 @@ func TestHogwild(t *testing.T) {
 		t.Errorf("%d steps, staleness of %d", steps, counted)
 	}
 	on, _ := runOn(t, &local.Net{}, job(t, append(opts, func(j *train.Job) { j.Updates = updates + 400 })...), s.last)
-	if on.Final.Step != updates+400 || on.Final.Accuracy < 0.8 {
+	if on.Final.Step != updates+400 || on.Final.Values["accuracy"] < 0.8 {
 		t.Errorf("went on to %+v", on.Final)
 	}
 

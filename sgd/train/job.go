@@ -231,6 +231,9 @@ func (j *Job) Check() error {
 	case j.NonFinite != "" && j.NonFinite != "fail" && j.NonFinite != "zero":
 		return fmt.Errorf("nonfinite is %q, want fail or zero", j.NonFinite)
 	}
+	if err := checkMetrics(j); err != nil {
+		return err
+	}
 	if _, err := j.Rates(); err != nil {
 		return err
 	}

@@ -24,6 +24,7 @@ func (statistic) Layout() sgd.Layout {
 func (statistic) Init(params []float32, _ uint64) { clear(params) }
 func (statistic) NewScratch() sgd.Scratch         { return nil }
 func (statistic) SpanFLOPs() []float64            { return []float64{1e5, 0} }
+func (statistic) Metrics() []sgd.Metric           { return []sgd.Metric{sgd.Loss} }
 func (statistic) Grad(_ context.Context, p sgd.Pass, _ sgd.Batch) (float64, error) {
 	for s := range 2 {
 		if p.Need != nil {
@@ -46,7 +47,7 @@ func (statistic) Grad(_ context.Context, p sgd.Pass, _ sgd.Batch) (float64, erro
 	return 1, nil
 }
 func (statistic) Eval(params []float32, _ sgd.Scratch, b sgd.Batch) (sgd.Score, error) {
-	return sgd.Score{N: 1, Loss: float64(params[4])}, nil
+	return sgd.Score{N: 1, Sums: []float64{float64(params[4])}}, nil
 }
 
 // Running statistics settle where they are however late workers tell of theirs,

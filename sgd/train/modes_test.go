@@ -115,7 +115,7 @@ func TestApart(t *testing.T) {
 				j.Updates, j.EvalEvery = updates*each(j), updates/4*each(j)
 			})
 			vir, s := runOn(t, simulated(0), job(t, opts...), nil)
-			if vir.Final.Accuracy < right || vir.Final.Step != vir.Job.Updates {
+			if vir.Final.Values["accuracy"] < right || vir.Final.Step != vir.Job.Updates {
 				t.Errorf("ended with %+v", vir.Final)
 			}
 			if patience.Long && len(s.evals) < 3 {
@@ -127,7 +127,7 @@ func TestApart(t *testing.T) {
 				least = 0
 			}
 			loc, _ := runOn(t, &local.Net{}, job(t, opts...), nil)
-			if f := loc.Final; f.Accuracy < least || f.Step != loc.Job.Updates || math.IsNaN(f.Loss) || math.IsInf(f.Loss, 0) {
+			if f := loc.Final; f.Values["accuracy"] < least || f.Step != loc.Job.Updates || math.IsNaN(f.Values["loss"]) || math.IsInf(f.Values["loss"], 0) {
 				t.Errorf("local ended with %+v", f)
 			}
 			few := append(opts, func(j *train.Job) { j.Updates = 20 * each(j) })

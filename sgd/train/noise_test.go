@@ -29,6 +29,7 @@ func (bowl) Layout() (l sgd.Layout) {
 	return l
 }
 func (bowl) SpanFLOPs() []float64    { return []float64{1, 1, 1} }
+func (bowl) Metrics() []sgd.Metric   { return nil }
 func (bowl) NewScratch() sgd.Scratch { return nil }
 func (bowl) Init(w []float32, _ uint64) {
 	for i := range w {

@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"slices"
 
+	"github.com/gradlab/gradlab/sgd"
 	"github.com/gradlab/gradlab/sgd/train/checkpoint"
 	"github.com/gradlab/gradlab/sgd/train/record"
 	"github.com/gradlab/gradlab/sgd/train/wire"
@@ -34,6 +35,19 @@ func (o *Observer) stops(updates int) bool {
 	return j.asked.Load() && !j.isReached() && j.StopRule(o.rank.h.Virtual(), updates) != StopAtMark
 }
 
+// checkMetrics refuses metrics that cannot be recorded, and gives Until the model's own.
+func checkMetrics(j *Job) error {
+	metrics := j.Model.Metrics()
+	if err := sgd.CheckMetrics(metrics); err != nil {
+		return fmt.Errorf("the model's metrics: %w", err)
+	}
+	goal, err := j.Until.Among(metrics)
+	if err == nil && j.Until.Asked() {
+		j.Until = goal
+	}
+	return err
+}
+
 // judge evaluates parameters, which it takes over, and tells of it.
 func (o *Observer) judge(ctx context.Context, e record.Eval, params wire.Vector) error {
 	score, err := o.evaluate(ctx, e.Step, params.F())
@@ -45,15 +59,8 @@ func (o *Observer) judge(ctx context.Context, e record.Eval, params wire.Vector)
 	if err != nil {
 		return err
 	}
-	e.Accuracy, e.Top5 = score.Accuracy(), score.Top5()
-	if score.N > 0 {
-		e.Loss = record.Recordable(score.Loss / float64(score.N))
-		for name, sum := range score.Metrics {
-			if e.Metrics == nil {
-				e.Metrics = map[string]float64{}
-			}
-			e.Metrics[name] = record.Recordable(sum / float64(score.N))
-		}
+	if e.Values, err = record.NewValues(o.Job.Model.Metrics(), score); err != nil {
+		return err
 	}
 	o.Reached = (o.Job.Until.Reached(e) || o.Settled != nil && o.Settled(e)) && !e.Last
 	if e.Last || o.Reached {

@@ -73,7 +73,7 @@ func TestStopEvaluatesNothing(t *testing.T) {
 			t.Fatalf("%s: %d evaluations in two legs, %d in one", name, len(got), len(all.evals))
 		}
 		for i, e := range got {
-			if w := all.evals[i]; e.Step != w.Step || e.Accuracy != w.Accuracy || e.Loss != w.Loss || e.Last != w.Last {
+			if w := all.evals[i]; e.Step != w.Step || e.Values["accuracy"] != w.Values["accuracy"] || e.Values["loss"] != w.Values["loss"] || e.Last != w.Last {
 				t.Errorf("%s: evaluation %d is %+v, want %+v", name, i, e, w)
 			}
 		}

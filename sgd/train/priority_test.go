@@ -69,6 +69,7 @@ type layers struct {
 
 func (l layers) Layout() sgd.Layout   { return l.layout }
 func (l layers) SpanFLOPs() []float64 { return l.flops }
+func (layers) Metrics() []sgd.Metric  { return nil }
 
 // The gain is what three layers A, B, C in forward order let one work out, f being
 // times of forward passes (backward ones take twice that) and c those of exchanges.

@@ -56,7 +56,7 @@ func TestRudra(t *testing.T) {
 		t.Run(c.name, func(t *testing.T) {
 			opts := append(c.opts, func(j *train.Job) { j.Updates, j.EvalEvery = updates*each(j), updates/2*each(j) })
 			vir, _ := runOn(t, simulated(0), job(t, opts...), nil)
-			if vir.Final.Accuracy < right || vir.Final.Step != vir.Job.Updates {
+			if vir.Final.Values["accuracy"] < right || vir.Final.Step != vir.Job.Updates {
 				t.Errorf("ended with %+v", vir.Final)
 			}
 			balanced(t, vir)

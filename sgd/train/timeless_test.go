@@ -137,7 +137,7 @@ func TestTimeless(t *testing.T) {
 				t.Fatalf("%d and %d evaluations", len(sa.evals), len(sb.evals))
 			}
 			for i, e := range sa.evals {
-				if o := sb.evals[i]; e.Accuracy != o.Accuracy || e.Loss != o.Loss || e.Step != o.Step {
+				if o := sb.evals[i]; e.Values["accuracy"] != o.Values["accuracy"] || e.Values["loss"] != o.Values["loss"] || e.Step != o.Step {
 					t.Errorf("evaluations %+v and %+v", e, o)
 				}
 			}
@@ -191,7 +191,7 @@ func TestWeightlessTakesSizes(t *testing.T) {
 		want, ws := on(t, halting, job(t, opts...))
 		got, gs := on(t, halting, job(t, append(opts, weightless(sizes))...))
 
-		bare := func(e record.Eval) record.Eval { e.Accuracy, e.Loss, e.Spread, e.Averaged = 0, 0, 0, false; return e }
+		bare := func(e record.Eval) record.Eval { e.Values, e.Spread, e.Averaged = nil, 0, false; return e }
 		if !reflect.DeepEqual(bare(got.Final), bare(want.Final)) {
 			t.Errorf("ends as %+v, want %+v", got.Final, want.Final)
 		}

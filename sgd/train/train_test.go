@@ -242,7 +242,7 @@ func TestThreeRoads(t *testing.T) {
 			if d := distance(one.Params, loc.Params); d > 1e-4 {
 				t.Errorf("relative distance to one worker is %g", d)
 			}
-			if loc.Final.Accuracy < 0.8 || loc.Final.Step != 200 {
+			if loc.Final.Values["accuracy"] < 0.8 || loc.Final.Step != 200 {
 				t.Errorf("ended with %+v", loc.Final)
 			}
 			vir, _ := runOn(t, simulated(0), job(t, append(opts, updates)...), nil)
@@ -304,7 +304,7 @@ func TestAsynchronous(t *testing.T) {
 			})
 			a, sa := runOn(t, simulated(0), job(t, opts...), nil)
 			repeats(t, a, opts)
-			if a.Final.Accuracy < right || len(sa.evals) != 6 {
+			if a.Final.Values["accuracy"] < right || len(sa.evals) != 6 {
 				t.Errorf("%d evaluations, ended with %+v", len(sa.evals), a.Final)
 			}
 			l, _ := runOn(t, &local.Net{}, job(t, opts...), nil)

@@ -22,4 +22,4 @@ def measured(output, target):
     return {"mae": (p - target).abs().mean()}
 
 
-gradlab.serve(torch.nn.Linear(2, 2), torch.nn.functional.cross_entropy, Points(500, 1), Points(100, 2), metrics_fn=measured)
+gradlab.serve(torch.nn.Linear(2, 2), torch.nn.functional.cross_entropy, Points(500, 1), Points(100, 2), metrics_fn=measured, metrics={"mae": "less"})

@@ -12,6 +12,9 @@ if sys.argv[1] == "twice":
 
 
 class Bad(Softmax):
+    metrics = {"infinite": {"mae": "less"}, "named": {"a/b": "less"}, "double": {"loss": "less"}, "either": {"mae": "either"},
+               "many": {"m%d" % i: "less" for i in range(65)}}.get(sys.argv[1], Softmax.metrics)
+
     def init(self, params, seed):
         super().init(params, seed)
         if sys.argv[1] == "first":
@@ -48,9 +51,7 @@ class Bad(Softmax):
         how = sys.argv[1]
         if how == "twice":
             return super().evaluate(p, x, y)
-        if how == "many":
-            return 0.0, 0, {"m%d" % i: 0 for i in range(65)}
-        return 0.0, 0, {"infinite": {"mae": float("inf")}, "named": {"a/b": 1}, "double": {"loss": 1}}[how]
+        return 0.0, 0, {"mae": float("inf")}
 
 
 Bad().run()

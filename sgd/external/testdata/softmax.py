@@ -5,6 +5,7 @@ import gradlab
 
 class Softmax(gradlab.Worker):
     tensors = [("w", (10, 64), "weight"), ("b", (1, 10), "bias")]
+    metrics = {"brier": "less"}
 
     def init(self, params, seed):
         params["w"][...] = np.random.default_rng(seed).normal(0, 0.1, (10, 64))

@@ -52,7 +52,7 @@ func Example() {
 	if err := (&sim.Net{}).Run(context.Background(), programs); err != nil {
 		panic(err)
 	}
-	fmt.Printf("accuracy above 0.9: %v, workers apart: %v\n", observer.Final.Accuracy > 0.9, observer.Final.Spread > 0)
+	fmt.Printf("accuracy above 0.9: %v, workers apart: %v\n", observer.Final.Values["accuracy"] > 0.9, observer.Final.Spread > 0)
 	// Output:
 	// accuracy above 0.9: true, workers apart: true
 }

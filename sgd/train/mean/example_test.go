@@ -54,7 +54,7 @@ func Example() {
 			panic(err)
 		}
 		sent := observer.Final.BytesUp / uint64(4*model.Layout().Size())
-		fmt.Printf("%s: accuracy above 0.85: %v, gradients sent: %d\n", train.Modes.Spec(mode), observer.Final.Accuracy > 0.85, sent)
+		fmt.Printf("%s: accuracy above 0.85: %v, gradients sent: %d\n", train.Modes.Spec(mode), observer.Final.Values["accuracy"] > 0.85, sent)
 	}
 	// Output:
 	// reduce: accuracy above 0.85: true, gradients sent: 576

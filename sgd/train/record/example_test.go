@@ -12,7 +12,7 @@ func ExampleParseGoal() {
 		panic(err)
 	}
 	goal = goal.Resolve(2)
-	fmt.Println(goal, goal.Reached(record.Eval{Loss: 2.2}), goal.Reached(record.Eval{Loss: 2.1}))
+	fmt.Println(goal, goal.Reached(record.Eval{Values: record.Values{"loss": 2.2}}), goal.Reached(record.Eval{Values: record.Values{"loss": 2.1}}))
 	// Output: loss<=2.1 false true
 }
 

@@ -1,7 +1,7 @@
 package record
 
 import (
-	"math"
+	"encoding/json"
 
 	"github.com/gradlab/gradlab/comm"
 	"github.com/gradlab/gradlab/comm/ps"
@@ -46,20 +46,31 @@ type Eval struct {
 	Samples   uint64  `json:"samples"`
 	Epoch     float64 `json:"epoch"`
 	Seconds   float64 `json:"seconds"`
-	Accuracy  float64 `json:"accuracy"`
-	Top5      float64 `json:"top5,omitempty"` // share of labels among the five best classes; 0: not measured, as there are no more than ten
-	Loss      float64 `json:"loss"`
 	BytesUp   uint64  `json:"bytes_up"`   // by all workers so far
 	BytesDown uint64  `json:"bytes_down"` // to all workers so far
 	// Spread is how far workers with parameters of their own are from their mean,
 	// which is evaluated: root mean square, over the norm of the mean.
 	Spread float64 `json:"spread,omitempty"`
 	Last   bool    `json:"last,omitempty"`
-	// Metrics are what a model measures beside accuracy and loss, by name: means over the
-	// test set.
-	Metrics map[string]float64 `json:"metrics,omitempty"`
 	// Averaged: the moving average of the parameters was evaluated, not they themselves.
 	Averaged bool `json:"averaged,omitempty"`
+
+	Values Values `json:"-"` // of the model's metrics; in JSON each is a key, its metric's column
+}
+
+// MarshalJSON writes the values beside the other keys.
+func (e Eval) MarshalJSON() ([]byte, error) {
+	type others Eval
+	return JoinJSON(others(e), e.Values)
+}
+
+// UnmarshalJSON reads what MarshalJSON writes.
+func (e *Eval) UnmarshalJSON(b []byte) error {
+	type others Eval
+	if err := json.Unmarshal(b, (*others)(e)); err != nil {
+		return err
+	}
+	return json.Unmarshal(b, &e.Values)
 }
 
 // RankReport is what a rank tells at its end.
@@ -112,16 +123,3 @@ func (r RankReport) TimedSteps() int {
 	}
 	return r.Steps
 }
-
-// Recordable is a loss as JSON can hold it: NaN and Inf become the largest
-// number.
-func Recordable(loss float64) float64 {
-	if math.IsNaN(loss) || math.IsInf(loss, 0) {
-		return math.MaxFloat64
-	}
-	return loss
-}
-
-// Diverged reports whether a recorded loss stands for NaN or Inf: it is no number to
-// average.
-func Diverged(loss float64) bool { return loss >= math.MaxFloat64 }

@@ -53,7 +53,7 @@ func Example() {
 	if err := (&sim.Net{}).Run(context.Background(), programs); err != nil {
 		panic(err)
 	}
-	fmt.Printf("%d iterations, accuracy above 0.9: %v\n", observer.Final.Step, observer.Final.Accuracy > 0.9)
+	fmt.Printf("%d iterations, accuracy above 0.9: %v\n", observer.Final.Step, observer.Final.Values["accuracy"] > 0.9)
 	// Output:
 	// 10 iterations, accuracy above 0.9: true
 }

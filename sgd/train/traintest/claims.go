@@ -454,7 +454,7 @@ func showsCodecs(m train.Mode) error {
 				if err != nil {
 					return fmt.Errorf("%s %s: %w", key, text, err)
 				}
-				if is, raw := first-r.obs.Final.Loss, first-plain.obs.Final.Loss; !(is > raw/4) {
+				if is, raw := first-r.obs.Final.Values["loss"], first-plain.obs.Final.Values["loss"]; !(is > raw/4) {
 					return unkept("to take %v as %s, and with %s the loss falls by %.3g, with raw by %.3g", c.takes, key, text, is, raw)
 				}
 			}

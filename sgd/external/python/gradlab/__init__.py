@@ -36,6 +36,10 @@ class Worker:
 
     tensors = []
     shapes = {}  # of tensors in a file of weights, by name, where they are not (rows, cols)
+    # what evaluate measures beside the loss: "more" or "less", whichever is better, by the
+    # metric's name, or with its unit: {"mae": "less", "delay": ("less", "ms")}
+    metrics = {}
+    counts = True  # whether evaluate counts correct predictions
     takes = ()  # what not every program is sent: "mixed" samples, "sides" that pictures have
     side = 0  # of the square pictures of this step, where it is not that of begin
 
@@ -66,7 +70,8 @@ class Worker:
         raise NotImplementedError("step(params, x, y, seed, first, ready) returns loss and gradients")
 
     def evaluate(self, params, x, y):
-        """Returns (mean loss, number of correct predictions), and perhaps other means by name."""
+        """Returns (mean loss, number of correct predictions), and where metrics has names their
+        means by name. What is counted where counts is False is not looked at."""
         raise NotImplementedError("evaluate(params, x, y) returns loss and correct predictions")
 
     def share(self, size, half, before):
@@ -126,7 +131,17 @@ class _Session:
         self.classes = m.get("classes", 0)
         flops = self.worker.begin(tuple(m.get("shape", ())), self.classes)
         self.ready = {t[0]: b'{"op":"ready","span":%d,"id":' % i for i, t in enumerate(self.worker.tensors)}
-        self.layout(flops, takes=list(self.worker.takes), **(dict(values=values) if self.half else {}))
+        self.layout(flops, takes=list(self.worker.takes), measures=self.measures(), **(dict(values=values) if self.half else {}))
+
+    def measures(self):
+        found = [dict(name="accuracy", unit="share")] if self.worker.counts else []
+        found.append(dict(name="loss", less_is_better=True))
+        for name, better in self.worker.metrics.items():
+            better, unit = better if isinstance(better, (tuple, list)) else (better, "")
+            if better not in ("more", "less"):
+                raise ValueError("metric %s is better with %r; want \"more\" or \"less\"" % (name, better))
+            found.append(dict(name=name, unit=unit, less_is_better=better == "less"))
+        return found
 
     def on_side(self, m):
         self.layout(self.worker.at(m["side"]))
@@ -178,6 +193,9 @@ class _Session:
         loss, correct, *more = self.worker.evaluate(self.memory.params, x, y)
         metrics = {name: float(x) for name, x in more[0].items()} if more else {}
         for name, x in metrics.items():
+            if name not in self.worker.metrics:
+                raise ValueError("metric %s: whether more or less of it is better is not said; name it in metrics, such as "
+                                 "metrics={%r: \"less\"}" % (name, name))
             if not math.isfinite(x):
                 raise ValueError("metric %s is %s" % (name, x))
         self.done(loss, correct=int(correct), metrics=metrics)

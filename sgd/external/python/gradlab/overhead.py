@@ -43,8 +43,11 @@ class Repeated:
 class Measured(pytorch.Module):
     """A module whose steps are measured, steps of them a turn."""
 
+    measured = dict([("%s_%s_percent" % (of, name), ("less", "%")) for of in ("clock", "processor") for name in ("median", "least")] +
+                    [("%s_%s_ms" % (of, name), ("less", "ms")) for of in ("bare", "run") for name in ("median", "least")])
+
     def __init__(self, *args, steps, **options):
-        super().__init__(*args, **options)
+        super().__init__(*args, metrics=self.measured, **options)
         self.steps, self.count, self.engine, self.bare, self.copy = steps, 0, [], [], None
 
     def step(self, params, x, y, seed, first, ready):

@@ -20,9 +20,11 @@ class Module(gradlab.Worker):
     train_set, test_set: with data=external, what samples are read from, by number; an item
         is (input, target). Without them samples are the run's own.
     correct_fn(output, target): the number of right predictions, or False where there is
-        nothing to be right about (metric=loss compares such runs); the default compares the
+        nothing to be right about (the loss then compares runs); the default compares the
         largest output with the target.
     metrics_fn(output, target): other means over a batch, by name: {"mae": 0.3}.
+    metrics: whether more or less is better of each, perhaps with its unit: {"mae": "less"},
+        {"delay": ("less", "ms")}.
     init_fn(model, seed): draws the first weights; the default calls reset_parameters of
         every layer that has it, after torch.manual_seed(seed).
     device: where the module computes, such as cuda. cuda:* gives each process a GPU that no
@@ -37,11 +39,12 @@ class Module(gradlab.Worker):
     takes = ("mixed", "sides")
 
     def __init__(self, model, loss_fn, train_set=None, test_set=None, correct_fn=None,
-                 init_fn=None, metrics_fn=None, device="cpu", threads=1):
+                 init_fn=None, metrics_fn=None, metrics=None, device="cpu", threads=1):
         set_threads(threads)
         self.make, self.model = (None, model) if isinstance(model, torch.nn.Module) else (model, None)
         self.loss_fn, self.correct_fn, self.init_fn = loss_fn, correct if correct_fn is None else correct_fn, init_fn or reset
-        self.metrics_fn = metrics_fn or (lambda output, target: {})
+        self.metrics_fn, self.metrics = metrics_fn or (lambda output, target: {}), dict(metrics or {})
+        self.counts = correct_fn is not False
         self.sets, self.device, self.copies = (train_set, test_set), cuda.claim(device), None
 
     def begin(self, shape, classes):
