@@ -4,7 +4,6 @@ import (
 	"fmt"
 	"reflect"
 	"slices"
-	"strings"
 
 	"github.com/gradlab/gradlab/compress"
 	"github.com/gradlab/gradlab/experiments/hardware"
@@ -89,11 +88,11 @@ type unheeded struct {
 
 func (r *Resolved) idle(j *train.Job) []unheeded {
 	c := r.config
-	def := Default()
+	def, laid := Default(), laidOn(c)
 	by := map[string][]string{}
 	var order []string
 	for _, k := range Keys() {
-		if c.Get(k.Name) == def.Get(k.Name) || (c.Cluster != "none" || c.Transport != idealTransport || c.Node != "none") && (strings.HasPrefix(k.Name, "device.") || strings.HasPrefix(k.Name, "network.") || k.Name == constantsKey) {
+		if c.Get(k.Name) == def.Get(k.Name) || !isSheet(k.Name) && c.Get(k.Name) == laid.Get(k.Name) {
 			continue
 		}
 		where := withoutEffect(c, k, j)
@@ -113,6 +112,18 @@ func (r *Resolved) idle(j *train.Job) []unheeded {
 		out = append(out, unheeded{[]string{"elastic"}, "on net=" + c.Net, "max_restarts"})
 	}
 	return out
+}
+
+// laidOn is what the sheets of a configuration make of the defaults: nobody set what they say. What
+// sheets say that cannot be read any more is as the configuration has it.
+func laidOn(c Config) Config {
+	laid := Default()
+	for _, kind := range []string{hardware.Transport, hardware.Node, hardware.Device, hardware.Cluster} {
+		if err := laid.Set(kind, c.Get(kind)); err != nil {
+			return c
+		}
+	}
+	return laid
 }
 
 // withoutEffect says where a key that is set is not heeded, such as in a mode; empty: it is.

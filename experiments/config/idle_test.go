@@ -138,6 +138,8 @@ func TestIdle(t *testing.T) {
 		{"mode=reduce bucket=4096", "bucket=4096 has no effect without overlap=true"},
 		{"net=sim links=shm", "links=shm has no effect on net=sim"},
 		{"net=local network.bandwidth=1Mbps", "network.bandwidth"},
+		{"transport=unknown net=local network.bandwidth=1Mbps", "network.bandwidth=1Mbps has no effect on net=local"},
+		{"transport=nccl-tcp net=local network.latency=5ms", "network.latency=5ms"},
 		{"net=local transport=unknown", ""}, // a recipe says it of its simulated runs
 		{"net=local transport=nccl-tcp", "transport=nccl-tcp has no effect on net=local"},
 		{"batch=1000", "an update takes 4000 samples, and the training set has 1438"},
