@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"reflect"
 	"slices"
+	"sync"
 
 	"github.com/gradlab/gradlab/compress"
 	"github.com/gradlab/gradlab/experiments/hardware"
@@ -88,15 +89,15 @@ type unheeded struct {
 
 func (r *Resolved) idle(j *train.Job) []unheeded {
 	c := r.config
-	def, laid := Default(), laidOn(c)
+	def, laid := Default(), sync.OnceValue(func() Config { return laidOn(c) })
 	by := map[string][]string{}
 	var order []string
 	for _, k := range Keys() {
-		if c.Get(k.Name) == def.Get(k.Name) || !isSheet(k.Name) && c.Get(k.Name) == laid.Get(k.Name) {
+		if c.Get(k.Name) == def.Get(k.Name) {
 			continue
 		}
 		where := withoutEffect(c, k, j)
-		if where == "" {
+		if where == "" || !isSheet(k.Name) && c.Get(k.Name) == laid().Get(k.Name) {
 			continue
 		}
 		if by[where] == nil {

@@ -82,6 +82,7 @@ func (d *Desk) Gradient(ctx context.Context, t *Task, g Wanted) (loss float64, b
 	d.begin()
 	l := t.Model(0).Layout()
 	passes, spans, model := t.Micros(g.Samples), len(l.Spans), t.Model(g.Samples.Side)
+	grad, leave := g.Grad, g.Ready // the closure holds these: all of g would be allocated for it
 	for i := range passes {
 		if t.Between != nil {
 			if err := t.Between(g.Worker, g.Step, i, passes); err != nil {
@@ -110,14 +111,14 @@ func (d *Desk) Gradient(ctx context.Context, t *Task, g Wanted) (loss float64, b
 		if first {
 			p.Need = g.Need
 		}
-		if last && g.Ready != nil {
+		if last && leave != nil {
 			p.Ready = func(span int) error {
 				d.hear(l, part, m.N, span, span+1)
-				gather(l, g.Grad, part, weighted, first, span, span+1)
-				if err := d.sift(t, l, g.Grad, span, span+1); err != nil {
+				gather(l, grad, part, weighted, first, span, span+1)
+				if err := d.sift(t, l, grad, span, span+1); err != nil {
 					return err
 				}
-				return g.Ready(span)
+				return leave(span)
 			}
 		}
 		of, err := model.Grad(ctx, p, *b)
