@@ -34,5 +34,5 @@ func (b *codecBilled) words(spec string) string {
 	if b.Times < coding.Odd {
 		return s
 	}
-	return s + fmt.Sprintf(": it is not the codec that was measured for the table\nto bill what it takes: device.codec=here, or gradlab bench codecs '%s' --out rates.yaml and device.codec=./rates.yaml", spec)
+	return s + fmt.Sprintf(": virtual times billed by the table are too short for it\nto bill what it takes: device.codec=here, or gradlab bench codecs '%s' --out rates.yaml and device.codec=./rates.yaml", spec)
 }

@@ -114,6 +114,6 @@ func (b *Book) Misfit() string {
 		return ""
 	}
 	by := Yardstick(odd[0])
-	return fmt.Sprintf("in this build %s took more than %d times as long as in that table, beside %s on the same core, and is not the codec that was measured: device.codec=here bills what it takes",
+	return fmt.Sprintf("in this build %s took more than %d times as long as in that table, beside %s on the same core, so its virtual times are too short: device.codec=here bills what it takes here",
 		strings.Join(odd, " and "), Odd, by)
 }

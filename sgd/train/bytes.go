@@ -20,7 +20,7 @@ func pushed(h comm.Host, j *Job, pt wire.Part) {
 	h.Traffic().Plain(j.perPush()*raw, j.perPush()*bf16)
 }
 
-// tallied puts what a rank has sent and been sent into its state, by the name of
+// Tally puts what a rank has sent and been sent into its state, by the name of
 // the rank: the observer adds it up.
 func Tally(st *checkpoint.State, rank int, h comm.Host, up, down uint64) {
 	c := h.Traffic().Count()

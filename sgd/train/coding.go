@@ -132,7 +132,7 @@ func Elapse(ctx context.Context, h comm.Host, d time.Duration) error {
 	return h.Sleep(ctx, d)
 }
 
-// bucket is about how many bytes of gradient travel together with overlap.
+// BucketBytes is about how many bytes of gradient travel together with overlap.
 func (j *Job) BucketBytes() int {
 	if j.Bucket > 0 {
 		return j.Bucket

@@ -357,7 +357,7 @@ func (j *Job) run() lrschedule.Run {
 	return lrschedule.Run{Batch: per, StepsPerEpoch: spe, Steps: j.Updates, Epochs: float64(j.Updates) / spe}
 }
 
-// progress of a run in which gradients of that many batches have gone into
+// ProgressAt is that of a run in which gradients of that many batches have gone into
 // version updates.
 func (j *Job) ProgressAt(version, batches int) lrschedule.Progress {
 	samples := j.drawn(batches)

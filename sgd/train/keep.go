@@ -12,7 +12,7 @@ import (
 // What is measured is kept over a stop, so that the result of a run that was
 // stopped tells of all of it.
 
-// keptMeter is a progressMeter in a checkpoint. Losses, which may be no numbers, are
+// keptMeter is a Meter in a checkpoint. Losses, which may be no numbers, are
 // kept as their bits.
 type keptMeter struct {
 	Losses []uint64
@@ -66,7 +66,7 @@ type keptStamp struct {
 
 func (s stamp) keep() keptStamp { return keptStamp{s.version, s.at} }
 
-// keepMeter keeps the meter of the rank, or the observer, that tells progress.
+// Keep keeps the meter of the rank, or the observer, that tells progress.
 func (m *Meter) Keep(k *checkpoint.Keeper) {
 	kept := m.keep()
 	if ok := k.Record(keyMeter, &kept); ok && k.Loads() {

@@ -66,7 +66,7 @@ func (r *Rank) Save(ctx context.Context, p Part) error {
 	return r.sendState(ctx, st)
 }
 
-// passing tells the state of a rank that goes on at once: all are at the same step.
+// SaveInStep tells the state of a rank that goes on at once: all are at the same step.
 func (r *Rank) SaveInStep(ctx context.Context, p Part) error {
 	st, err := r.state(p)
 	if err != nil {

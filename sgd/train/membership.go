@@ -79,6 +79,7 @@ func ParseOnResize(text string) (OnResize, error) {
 	return OnResize(i), nil
 }
 
+// String is the text that ParseOnResize reads.
 func (o OnResize) String() string { return resizes[o] }
 
 var resizes = [...]string{"keep_global", "scale_lr"}

@@ -120,6 +120,7 @@ const (
 	TakesAll
 )
 
+// String words which codecs are taken.
 func (k Takes) String() string {
 	return [...]string{"raw alone", "raw, fp16, bf16 or another cast", "codecs without memory", "every codec"}[k]
 }

@@ -45,7 +45,7 @@ func (j *Job) ReportEvery() int { return max(1, j.Updates/400) }
 // Crossed says whether a multiple of every lies in (from, to]; 0: there are none.
 func Crossed(every, from, to int) bool { return every > 0 && to/every > from/every }
 
-// progressMeter averages what pushes say until the next report.
+// Meter averages what pushes say until the next report.
 type Meter struct {
 	loss   []float64 // sums by worker, so that the mean does not depend on who came first
 	n      int

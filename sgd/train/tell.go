@@ -54,7 +54,7 @@ func (a *ahead) add(version int) {
 	a.versions = append(a.versions, version)
 }
 
-// mark tells the observer of an update to evaluate, once it has taken earlier ones, and
+// Snapshot tells the observer of an update to evaluate, once it has taken earlier ones, and
 // unless the mark is bare, sends parameters. They may be shared with the frame, as in
 // wire.Packer.Frame.
 func (r *Rank) Snapshot(ctx context.Context, m Mark, params wire.Vector) error {

@@ -20,7 +20,7 @@ func (j *Job) Timeline(worker, step int) Timeline {
 	return j.timelineBeside(worker, step, j.Timing.Software(j.Workers))
 }
 
-// timelineBeside is timeline where software takes so long beside the passes.
+// timelineBeside is Timeline where software takes so long beside the passes.
 func (j *Job) timelineBeside(worker, step int, software time.Duration) Timeline {
 	batch := j.draw(worker, step)
 	at := j.sized(batch.Side)

@@ -159,7 +159,7 @@ func (n *pusher) takeIn(ctx context.Context, e collective.Edge, step int) error 
 	return err
 }
 
-// model is x/w.
+// Model is x/w.
 func (n *pusher) Model() wire.Vector {
 	z := n.X.Share()
 	if n.weight != 1 {
