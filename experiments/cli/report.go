@@ -37,8 +37,8 @@ Which runs is said by folders, ids and filters (gradlab help filters). Runs of o
 configuration that differ in their seed are repeats: they give means and intervals.
 Only runs of one environment compete: each network has a front and a table of its own.
 
-Times are those of real clusters as far as these are known: of draws of transports,
-devices and codec rates (gradlab help whatif), the same clusters for all that is compared.
+Virtual times become predicted times: those of draws from what is known of transports,
+devices and codec rates (gradlab help whatif), the same draws for all that is compared.
 So the answer says how probably each is first. Where the sizes of frames are not known
 they are those of the virtual clock, which the answer says.
 

@@ -90,7 +90,7 @@ func TestFirstWithProbability(t *testing.T) {
 	if !found {
 		t.Error("the figure has another time than the table")
 	}
-	if page := html(t, r); !strings.Contains(page, ">90 %</th>") || !strings.Contains(page, "time on real clusters") {
+	if page := html(t, r); !strings.Contains(page, ">90 %</th>") || !strings.Contains(page, "predicted time") {
 		t.Error("the page has no interval")
 	}
 }

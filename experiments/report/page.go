@@ -134,7 +134,7 @@ func (r *Report) Footnotes() (out []string) {
 	}
 	out = append(out, s+"Who is better is told "+tested+", and p is corrected for all pairs. On the Pareto front no other is better in one thing that is asked for and not worse in the others; configurations that seeds and evaluations cannot tell apart are equal.")
 	if lying {
-		out = append(out, "Times are those of draws of real clusters, by what is known of transports, devices and codec rates: the median, and in the column 90 % where nine cases of ten lie, over seeds and draws.")
+		out = append(out, "Times are predicted, by draws from what is known of transports, devices and codec rates: the median, and in the column 90 % where nine cases of ten lie, over seeds and draws.")
 	}
 	if measured {
 		out = append(out, "Speed-up is over one worker alone.")

@@ -231,7 +231,7 @@ func (t *Task) What() string {
 func (t *Task) Clock() string {
 	switch {
 	case t.draws > 0:
-		return "time on real clusters"
+		return "predicted time"
 	case t.Virtual:
 		return "virtual time"
 	}
