@@ -1,6 +1,7 @@
 package train_test
 
 import (
+	"context"
 	"runtime"
 	"slices"
 	"sync/atomic"
@@ -11,10 +12,16 @@ import (
 	"github.com/gradlab/gradlab/sgd/train"
 )
 
-// examined tells of every piece of an evaluation before it is made.
+// examined tells of every piece of an evaluation, and of every gradient, before it is made.
 type examined struct {
 	sgd.Model
 	piece func()
+	pass  func(first uint64)
+}
+
+func (e examined) Grad(ctx context.Context, p sgd.Pass, b sgd.Batch) (float64, error) {
+	e.pass(b.First)
+	return e.Model.Grad(ctx, p, b)
 }
 
 func (e examined) Eval(params []float32, s sgd.Scratch, b sgd.Batch) (sgd.Score, error) {
@@ -32,14 +39,23 @@ func TestStopEvaluatesNothing(t *testing.T) {
 			return job(t, append(append(slices.Clone(opts), func(j *train.Job) { j.Updates, j.EvalEvery, j.EvalBatch = 2000, 20, 16 }), more...)...)
 		}
 		_, all := runOn(t, &local.Net{}, run(), nil)
-		var pieces, after, asked atomic.Int32
+		var pieces, after atomic.Int32
 		var stop atomic.Bool
-		late := make(chan struct{})
+		third := make(chan struct{})
 		j := run(func(j *train.Job) {
 			test := (j.Data.Test.Len() + 15) / 16
+			// Training waits for the stop behind update 70: the third snapshot, of update 60, has
+			// left, and there is room for those until 140.
+			until := uint64(70 * j.Workers * j.Batch)
+			var late atomic.Bool
+			pass := func(first uint64) {
+				if first >= until {
+					late.Store(true)
+				}
+			}
 			j.Stopping = func() bool {
-				if asked.Add(1) > 700 { // training waits, in the middle, for the stop
-					<-late
+				if late.Load() {
+					<-third
 				}
 				return stop.Load()
 			}
@@ -47,14 +63,14 @@ func TestStopEvaluatesNothing(t *testing.T) {
 				switch n := int(pieces.Add(1)); {
 				case n == 2*test+2: // in the third evaluation
 					stop.Store(true)
-					close(late)
+					close(third)
 					for !train.Asked(j) { // until the run has noted it, not only heard of it
 						runtime.Gosched()
 					}
 				case n > 2*test+2:
 					after.Add(1)
 				}
-			}}
+			}, pass}
 		})
 		o, s := runOn(t, &local.Net{}, j, nil)
 		name := train.Modes.Spec(j.Mode)
