@@ -54,7 +54,7 @@ type outline struct {
 }
 
 func outlineOf(d sgd.Dataset) outline {
-	return outline{d.Name, d.Train.Shape(), d.Train.Classes(), d.Train.Len(), d.Test.Len(), d.Hash, d.Note}
+	return outline{d.Name, d.Train.Sample().Shape, d.Train.Sample().Classes, d.Train.Len(), d.Test.Len(), d.Hash, d.Note}
 }
 
 // dataset is the data set with as many samples, none of which can be drawn.
@@ -70,8 +70,7 @@ type blank struct {
 var errBlank = errors.New("only the size of the data set is known here, no sample of it")
 
 func (b blank) Len() int                         { return b.n }
-func (b blank) Shape() sgd.Shape                 { return b.of.Shape }
-func (b blank) Classes() int                     { return b.of.Labels }
+func (b blank) Sample() sgd.Sample               { return sgd.Sample{Shape: b.of.Shape, Classes: b.of.Labels} }
 func (b blank) Batch(sgd.Draw, *sgd.Batch) error { return errBlank }
 
 // Scales implements sgd.Scaling: the run that is known has drawn what it did.

@@ -105,6 +105,31 @@ func (l Layout) Hash() uint64 {
 	return h.Sum64()
 }
 
+// Sample is the form of a sample: what a Source serves, and what a model is built for.
+//
+// Inputs are Shape.Len() numbers or, where Vocabulary is above 0, as many tokens, numbers
+// from 0 to Vocabulary−1. Labels are classes from 0 to Classes−1: one, or Targets of them.
+type Sample struct {
+	Shape
+	Classes    int
+	Vocabulary int // 0: inputs are numbers
+	Targets    int // labels; 0 is 1
+}
+
+// Labels is the number of labels of a sample, at least 1.
+func (s Sample) Labels() int { return max(1, s.Targets) }
+
+func (s Sample) String() string {
+	text := s.Shape.String()
+	if s.Vocabulary > 0 {
+		text = fmt.Sprintf("%d tokens of %d", s.Shape.Len(), s.Vocabulary)
+	}
+	if s.Labels() > 1 {
+		return fmt.Sprintf("%s, %d labels of %d classes", text, s.Labels(), s.Classes)
+	}
+	return fmt.Sprintf("%s, %d classes", text, s.Classes)
+}
+
 // Draw addresses N consecutive samples of the shuffled sample stream from
 // position First. Position p lies in epoch p / len(train set); the order within
 // an epoch is a permutation by address. Rank r of W at step s with batch B
@@ -118,8 +143,9 @@ type Draw struct {
 	Side  int
 }
 
-// Batch is N samples: X holds N·Dim inputs, Y the N class labels. First is the
-// stream position of the first sample: dropout masks and augmentation are
+// Batch is N samples: X holds N·Dim inputs, or Tokens N·Dim tokens, and Y the labels,
+// N·Sample.Labels() of them. Of X and Tokens the one that samples do not have is empty.
+// First is the stream position of the first sample: dropout masks and augmentation are
 // addressed by (Seed, First+i), so a sample meets the same mask whichever rank
 // draws it.
 //
@@ -128,12 +154,13 @@ type Draw struct {
 //
 // Side is that of the Draw: 0 for samples of the source's own shape.
 type Batch struct {
-	X     []float32
-	Y     []int32
-	N     int
-	First uint64
-	Seed  uint64
-	Side  int
+	X      []float32
+	Tokens []int32
+	Y      []int32
+	N      int
+	First  uint64
+	Seed   uint64
+	Side   int
 
 	Other []int32
 	Share []float32
@@ -153,9 +180,8 @@ type Source interface {
 	// Batch fills b with the samples at d, growing its slices when they are too
 	// short and reusing them otherwise. Safe for concurrent use with distinct b.
 	Batch(d Draw, b *Batch) error
-	Len() int     // samples in an epoch
-	Shape() Shape // of one sample
-	Classes() int
+	Len() int       // samples in an epoch
+	Sample() Sample // the form of each
 }
 
 // Scaling is implemented by sources that can show their samples smaller: square

@@ -21,7 +21,7 @@ var _ = nn.Models.Add("line", "linear regression of the label, which has no accu
 type Line struct{}
 
 // New makes the model.
-func (Line) New(in sgd.Shape, _ int) (sgd.Model, error) {
+func (Line) New(in sgd.Sample) (sgd.Model, error) {
 	var l line
 	l.layout.Add("w", sgd.Weight, 1, in.Len())
 	l.layout.Add("b", sgd.Bias, 1, 1)

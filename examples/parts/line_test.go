@@ -15,7 +15,7 @@ import (
 )
 
 func TestGradient(t *testing.T) {
-	m, err := nn.Models.MustParse("line").New(sgd.Shape{C: 1, H: 1, W: 3}, 2)
+	m, err := nn.Models.MustParse("line").New(sgd.Sample{Shape: sgd.Shape{C: 1, H: 1, W: 3}, Classes: 2})
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -44,14 +44,15 @@ type arms struct {
 	offset  float64
 }
 
-func (a arms) Len() int       { return a.n }
-func (arms) Shape() sgd.Shape { return sgd.Shape{C: 1, H: 1, W: 2} }
-func (a arms) Classes() int   { return a.arms }
+func (a arms) Len() int { return a.n }
+func (a arms) Sample() sgd.Sample {
+	return sgd.Sample{Shape: sgd.Shape{C: 1, H: 1, W: 2}, Classes: a.arms}
+}
 
-func (a arms) Read(i int, x []float32) (int32, error) {
+func (a arms) Read(i int, to data.Item) error {
 	arm := i % a.arms
 	r := (float64(i/a.arms) + 1 + a.offset) / float64(a.n/a.arms+2)
 	sin, cos := math.Sincos(4*r + 2*math.Pi*float64(arm)/float64(a.arms))
-	x[0], x[1] = float32(r*cos), float32(r*sin)
-	return int32(arm), nil
+	to.X[0], to.X[1], to.Y[0] = float32(r*cos), float32(r*sin), int32(arm)
+	return nil
 }

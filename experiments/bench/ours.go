@@ -37,7 +37,7 @@ func newOurs(c Case) (*ours, error) {
 	if err != nil {
 		return nil, err
 	}
-	m, err := spec.New(c.Shape, c.Classes)
+	m, err := spec.New(sgd.Sample{Shape: c.Shape, Classes: c.Classes})
 	if err != nil {
 		return nil, err
 	}

@@ -68,7 +68,7 @@ func stepJob(codec string, topology collective.Topology, workers, steps int) (*t
 		return nil, err
 	}
 	shape := sgd.Shape{C: 1, H: 28, W: 28}
-	m, err := nn.Models.MustParse("mlp").New(shape, 10)
+	m, err := nn.Models.MustParse("mlp").New(sgd.Sample{Shape: shape, Classes: 10})
 	if err != nil {
 		return nil, err
 	}
@@ -102,9 +102,8 @@ func newSamples(shape sgd.Shape, n int) *samples {
 	return s
 }
 
-func (s *samples) Len() int         { return s.batch.N }
-func (s *samples) Shape() sgd.Shape { return s.shape }
-func (s *samples) Classes() int     { return 10 }
+func (s *samples) Len() int           { return s.batch.N }
+func (s *samples) Sample() sgd.Sample { return sgd.Sample{Shape: s.shape, Classes: 10} }
 
 // Batch lends the first of them; nobody writes to a batch.
 func (s *samples) Batch(d sgd.Draw, b *sgd.Batch) error {

@@ -306,7 +306,7 @@ func point(r *hardware.CodecRate, f compress.Family, n int, v values, clock time
 func Core(effort int) (*hardware.CodecTable, error) {
 	t := &hardware.CodecTable{Processor: Processor(), Date: today()}
 	const batch = 16
-	m, err := nn.Models.MustParse("resnet20").New(sgd.Shape{C: 3, H: 32, W: 32}, 10)
+	m, err := nn.Models.MustParse("resnet20").New(sgd.Sample{Shape: sgd.Shape{C: 3, H: 32, W: 32}, Classes: 10})
 	if err != nil {
 		return nil, err
 	}

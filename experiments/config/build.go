@@ -169,7 +169,7 @@ func (r *Resolved) ModelFor(from sgd.Source) (sgd.Model, error) {
 	if err != nil {
 		return nil, err
 	}
-	model, err := spec.New(from.Shape(), from.Classes())
+	model, err := spec.New(from.Sample())
 	if err != nil {
 		return nil, &Error{fmt.Errorf("key \"model\": %w", err)}
 	}
@@ -343,14 +343,14 @@ func (r *Resolved) Plan(servers int) ([]nemesis.Act, error) {
 // there are, another model; and its side over theirs.
 func (r *Resolved) timedModel(data sgd.Source) (m sgd.Model, times float64, err error) {
 	if s, ok := r.values["timing"].(nn.Spec); ok {
-		m, err = s.New(data.Shape(), data.Classes())
+		m, err = s.New(data.Sample())
 		return m, 1, err
 	}
 	p, err := r.timingProfile()
 	if err != nil {
 		return nil, 0, err
 	}
-	return p.Model(), float64(p.Input.H) / float64(data.Shape().H), nil
+	return p.Model(), float64(p.Input.H) / float64(data.Sample().Shape.H), nil
 }
 
 // Shelf keeps data sets that were opened, for the runs that come after: reading

@@ -101,9 +101,8 @@ type alike struct {
 	Labels int       `json:"classes"`
 }
 
-func (s alike) Len() int         { return 1 }
-func (s alike) Shape() sgd.Shape { return s.Size }
-func (s alike) Classes() int     { return s.Labels }
+func (s alike) Len() int           { return 1 }
+func (s alike) Sample() sgd.Sample { return sgd.Sample{Shape: s.Size, Classes: s.Labels} }
 func (s alike) Batch(sgd.Draw, *sgd.Batch) error {
 	return errors.New("samples of a run's folder cannot be drawn")
 }

@@ -83,7 +83,7 @@ func leastMemory(c Config, j *train.Job) float64 {
 	}
 	batch := 0.0
 	if j.Data.Train != nil {
-		batch = float64(j.Batch) * float64(j.Data.Train.Shape().Len())
+		batch = float64(j.Batch) * float64(j.Data.Train.Sample().Shape.Len())
 	}
 	return 4 * (float64(vectors*params) + batch)
 }

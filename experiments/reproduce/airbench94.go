@@ -215,7 +215,7 @@ func (l *Lab) bothWays(r *Report) error {
 	if err != nil {
 		return err
 	}
-	n, dim := ds.Train.Len(), ds.Train.Shape().Len()
+	n, dim := ds.Train.Len(), ds.Train.Sample().Shape.Len()
 	var epochs [2]map[string]bool
 	for e := range epochs {
 		var b sgd.Batch
@@ -240,7 +240,7 @@ func (l *Lab) bothWays(r *Report) error {
 // passedOn adds what beginning as the identity is (section 3.3): as many filters of a
 // convolution as it has inputs pass theirs on.
 func (l *Lab) passedOn(r *Report) error {
-	m, err := nn.Models.MustParse(l.spec("model", "airbench94(widths=[8,32,32])")).New(sgd.Shape{C: 3, H: 32, W: 32}, 10)
+	m, err := nn.Models.MustParse(l.spec("model", "airbench94(widths=[8,32,32])")).New(sgd.Sample{Shape: sgd.Shape{C: 3, H: 32, W: 32}, Classes: 10})
 	if err != nil {
 		return err
 	}

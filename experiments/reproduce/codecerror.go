@@ -214,7 +214,7 @@ func captureGradients(ctx context.Context, d int) (out [][]float32, err error) {
 	if err != nil {
 		return nil, err
 	}
-	m, err := nn.Models.MustParse("mlp").New(ds.Train.Shape(), ds.Train.Classes())
+	m, err := nn.Models.MustParse("mlp").New(ds.Train.Sample())
 	if err != nil {
 		return nil, err
 	}

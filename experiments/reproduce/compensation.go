@@ -26,7 +26,7 @@ func newPath() (*path, error) {
 	if err != nil {
 		return nil, err
 	}
-	m, err := nn.Models.MustParse("mlp(hidden=[32])").New(ds.Train.Shape(), ds.Train.Classes())
+	m, err := nn.Models.MustParse("mlp(hidden=[32])").New(ds.Train.Sample())
 	if err != nil {
 		return nil, err
 	}

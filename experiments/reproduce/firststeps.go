@@ -89,7 +89,7 @@ func (l *Lab) identity(ctx context.Context, r *Report) error {
 		return err
 	}
 	for _, zero := range []bool{true, false} {
-		m, err := nn.Models.MustParse(l.spec("model", fmt.Sprintf("resnet20(zero_gamma=%v)", zero))).New(ds.Train.Shape(), ds.Train.Classes())
+		m, err := nn.Models.MustParse(l.spec("model", fmt.Sprintf("resnet20(zero_gamma=%v)", zero))).New(ds.Train.Sample())
 		if err != nil {
 			return err
 		}

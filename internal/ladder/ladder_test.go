@@ -188,7 +188,7 @@ func least(t *testing.T, spec string) (side, parameters int) {
 	var err error
 	for side = 8; side <= 256; side++ {
 		var m sgd.Model
-		if m, err = nn.Models.MustParse(spec).New(sgd.Shape{C: 3, H: side, W: side}, 4); err == nil {
+		if m, err = nn.Models.MustParse(spec).New(sgd.Sample{Shape: sgd.Shape{C: 3, H: side, W: side}, Classes: 4}); err == nil {
 			return side, m.Layout().Size()
 		}
 	}

@@ -256,18 +256,16 @@ type filed struct {
 }
 
 func (s *filed) len() int         { return s.ends[len(s.ends)-1] }
-func (s *filed) shape() sgd.Shape { return s.sh }
-func (s *filed) classes() int     { return s.cls }
+func (s *filed) form() sgd.Sample { return sgd.Sample{Shape: s.sh, Classes: s.cls} }
 
-func (s *filed) read(i int, j jitter, x []float32) (int32, error) {
+func (s *filed) read(i int, j jitter, to Item) (err error) {
 	c := canvases.Get().(*canvas)
 	defer canvases.Put(c)
 	c.pix = grow(c.pix, s.sh.Len())
-	y, err := s.raw(i, c.pix)
-	if err == nil {
-		s.write(i, x, c.pix, s.sh, j)
+	if to.Y[0], err = s.raw(i, c.pix); err == nil {
+		s.write(i, to.X, c.pix, s.sh, j)
 	}
-	return y, err
+	return err
 }
 
 // raw reads picture i as it is stored, and its label.

@@ -211,8 +211,8 @@ func TestDownsampledImageNet(t *testing.T) {
 	ds := open(t, "imagenet16", o)
 	o.Dir = put(t, arrays...)
 	same := open(t, "imagenet16", o)
-	if ds.Train.Len() != 2*n || ds.Test.Len() != n || ds.Train.Classes() != 1000 || ds.Train.Shape() != (sgd.Shape{C: 3, H: side, W: side}) {
-		t.Fatalf("%d + %d of %s", ds.Train.Len(), ds.Test.Len(), ds.Train.Shape())
+	if ds.Train.Len() != 2*n || ds.Test.Len() != n || ds.Train.Sample().Classes != 1000 || ds.Train.Sample().Shape != (sgd.Shape{C: 3, H: side, W: side}) {
+		t.Fatalf("%d + %d of %s", ds.Train.Len(), ds.Test.Len(), ds.Train.Sample().Shape)
 	}
 	a, b := batch(t, ds.Train, 5, 2*n), batch(t, same.Train, 5, 2*n)
 	if ds.Hash != same.Hash || !slices.Equal(a.X, b.X) || !slices.Equal(a.Y, b.Y) {

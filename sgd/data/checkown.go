@@ -54,7 +54,7 @@ func checkYours(set Set, o Options, thorough bool) (Report, error) {
 		var ds sgd.Dataset
 		if ds, err = set.Open(o); err == nil {
 			out.Samples = ds.Train.Len() + ds.Test.Len()
-			out.Findings = []Finding{{What: "training samples", Count: ds.Train.Len()}, {What: "test samples", Count: ds.Test.Len()}, {What: "classes", Count: ds.Train.Classes()}}
+			out.Findings = []Finding{{What: "training samples", Count: ds.Train.Len()}, {What: "test samples", Count: ds.Test.Len()}, {What: "classes", Count: ds.Train.Sample().Classes}}
 			if ds.Note != "" {
 				out.Notes = []string{ds.Note}
 			}

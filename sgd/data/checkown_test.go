@@ -33,8 +33,8 @@ func TestCheckYours(t *testing.T) {
 		"csv(path=t.csv,label=kind,test_path=s.csv)": {"training samples 4", "test samples 2", "cat: 2 + 1 cow: 0 + 1 dog: 2 + 0", "numbers a sample 2: 1x1x2: a, still",
 			"numbers that never change 1: in training; they are 0 with scale=standard [2: 7]", "test samples that are trained on 1", "column 1 is left out",
 			"the test set alone has 1 sample of class cow", "class cat: 1.5, 7"},
-		"npy(path=n,test=0.5)":      {"classes 3", "1: 1 + 1", "no sample has label 0", "class 2: 0, 0, 0, 0, 0, 0, 0, 0, …"},
-		"text(path=t.txt,window=4)": {"classes 3", "training samples 131"},
+		"npy(path=n,test=0.5)":       {"classes 3", "1: 1 + 1", "no sample has label 0", "class 2: 0, 0, 0, 0, 0, 0, 0, 0, …"},
+		"text(path=t.txt,context=4)": {"classes 3", "training samples 131"},
 	} {
 		r, err := Check(spec, Options{Dir: dir})
 		if err != nil {

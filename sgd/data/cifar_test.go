@@ -23,8 +23,8 @@ func TestOpenCIFAR(t *testing.T) {
 		{"cifar100", []entry{{"CIFAR100/c.tar", tarBytes(hundred...)}}},
 	} {
 		ds := open(t, c.set, Options{Dir: put(t, c.files...)})
-		if ds.Train.Len() != 30 || ds.Test.Len() != 15 || ds.Train.Shape() != cifarShape || ds.Note != "30 training samples instead of 50000; 15 test samples instead of 10000" {
-			t.Errorf("%s: %d + %d of %s, %q", c.set, ds.Train.Len(), ds.Test.Len(), ds.Train.Shape(), ds.Note)
+		if ds.Train.Len() != 30 || ds.Test.Len() != 15 || ds.Train.Sample().Shape != cifarShape || ds.Note != "30 training samples instead of 50000; 15 test samples instead of 10000" {
+			t.Errorf("%s: %d + %d of %s, %q", c.set, ds.Train.Len(), ds.Test.Len(), ds.Train.Sample().Shape, ds.Note)
 		}
 		if b := batch(t, ds.Test, 13, 1); b.Y[0] != 3 || b.X[0] == b.X[1024] {
 			t.Errorf("label %d, channels %g %g", b.Y[0], b.X[0], b.X[1024])

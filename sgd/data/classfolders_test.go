@@ -31,7 +31,7 @@ func seen(t *testing.T, s sgd.Source) map[float32]int32 {
 		t.Fatal(err)
 	}
 	for i := range b.N {
-		out[b.X[i*s.Shape().Len()]] = b.Y[i]
+		out[b.X[i*s.Sample().Shape.Len()]] = b.Y[i]
 	}
 	return out
 }
@@ -56,8 +56,8 @@ func TestClassFolders(t *testing.T) {
 	} {
 		ds := open(t, "pictures(path=flowers,size=8,test=0.3)", Options{Dir: put})
 		train, test := seen(t, ds.Train), seen(t, ds.Test)
-		if ds.Train.Len() != 21 || ds.Test.Len() != 9 || ds.Train.Classes() != 3 || len(train) != 21 || !strings.Contains(ds.Note, "9 pictures are held back for testing") {
-			t.Errorf("%s: %d + %d samples, %d classes, %q", name, ds.Train.Len(), ds.Test.Len(), ds.Train.Classes(), ds.Note)
+		if ds.Train.Len() != 21 || ds.Test.Len() != 9 || ds.Train.Sample().Classes != 3 || len(train) != 21 || !strings.Contains(ds.Note, "9 pictures are held back for testing") {
+			t.Errorf("%s: %d + %d samples, %d classes, %q", name, ds.Train.Len(), ds.Test.Len(), ds.Train.Sample().Classes, ds.Note)
 		}
 		each := map[int32]int{}
 		for x, y := range test {
@@ -142,8 +142,8 @@ func TestParquetPictures(t *testing.T) {
 		entry{"hf/data/validation-00000-of-00001.parquet", parquetBytes(t, part(50, 60), 3)}, entry{"hf/data/test-00000-of-00001.parquet", parquetBytes(t, hidden, 10)},
 		entry{"hf/README.md", []byte("a set")})
 	ds := open(t, "pictures(path=hf,size=8)", Options{Dir: dir})
-	if ds.Train.Len() != 40 || ds.Test.Len() != 10 || ds.Train.Classes() != 12 {
-		t.Fatalf("%d + %d samples of %d classes", ds.Train.Len(), ds.Test.Len(), ds.Train.Classes())
+	if ds.Train.Len() != 40 || ds.Test.Len() != 10 || ds.Train.Sample().Classes != 12 {
+		t.Fatalf("%d + %d samples of %d classes", ds.Train.Len(), ds.Test.Len(), ds.Train.Sample().Classes)
 	}
 	var files []entry
 	for i := range 60 {
@@ -177,8 +177,8 @@ func TestParquetPictures(t *testing.T) {
 		rows = append(rows, bare{shade(i), []string{"cat/big", "dog"}[i%2]})
 	}
 	one := open(t, "pictures(path=pets.parquet,size=8,test=0.25)", Options{Dir: put(t, entry{"pets.parquet", parquetBytes(t, rows, 7)})})
-	if one.Train.Len() != 14 || one.Test.Len() != 6 || one.Train.Classes() != 2 {
-		t.Errorf("%d + %d samples of %d classes", one.Train.Len(), one.Test.Len(), one.Train.Classes())
+	if one.Train.Len() != 14 || one.Test.Len() != 6 || one.Train.Sample().Classes != 2 {
+		t.Errorf("%d + %d samples of %d classes", one.Train.Len(), one.Test.Len(), one.Train.Sample().Classes)
 	}
 	// A table of numbers is no picture, and a broken file is named.
 	type numbers struct {

@@ -90,8 +90,8 @@ func TestCSVEqualLabels(t *testing.T) {
 	store(t, filepath.Join(dir, "a.csv"), []byte("y,a,b\n0.0,1,2\n1.0,3,1\n0.0,1,2.5\n1.0,3,1.5\n"))
 	store(t, filepath.Join(dir, "b.csv"), []byte("y,a,b\n0,1,2\n1,3,1\n"))
 	ds := open(t, "csv(path=a.csv,test_path=b.csv,label=1)", Options{Dir: dir})
-	if ds.Train.Classes() != 2 || !slices.Equal(batch(t, ds.Test, 0, 2).Y, []int32{0, 1}) {
-		t.Errorf("%d classes, %v", ds.Train.Classes(), batch(t, ds.Test, 0, 2).Y)
+	if ds.Train.Sample().Classes != 2 || !slices.Equal(batch(t, ds.Test, 0, 2).Y, []int32{0, 1}) {
+		t.Errorf("%d classes, %v", ds.Train.Sample().Classes, batch(t, ds.Test, 0, 2).Y)
 	}
 	for label, want := range map[string]string{"0": "0", "-0.0": "0", "+1": "1", "1e0": "1", "007": "7", "-2.50": "-2.5", "1.5e3": "1500",
 		"9007199254740993": "9007199254740993", "9007199254740992": "9007199254740992", "cat": "cat", "1x": "1x", "000": "0"} {
@@ -275,8 +275,8 @@ func TestCSVWithoutLabel(t *testing.T) {
 		refused(t, err, []string{"t.csv", want})
 	}
 	store(t, filepath.Join(dir, "t.csv"), []byte("1,x\n2,y\n3,x\n4,y\n"))
-	if ds := open(t, "csv(path=t.csv,label=-1)", Options{Dir: dir}); ds.Train.Classes() != 2 {
-		t.Errorf("%d classes", ds.Train.Classes())
+	if ds := open(t, "csv(path=t.csv,label=-1)", Options{Dir: dir}); ds.Train.Sample().Classes != 2 {
+		t.Errorf("%d classes", ds.Train.Sample().Classes)
 	}
 	for label, want := range map[string]string{"-3": "there is no column -3: want 1 to 2, or -1 for the last", "0": "there is no column 0"} {
 		_, err := Open("csv(path=t.csv,label="+label+")", Options{Dir: dir})

@@ -8,8 +8,8 @@ import (
 func TestDigits(t *testing.T) {
 	t.Parallel()
 	ds := open(t, "digits", Options{})
-	if ds.Name != "digits" || ds.Train.Len() != 1438 || ds.Test.Len() != 359 || ds.Train.Classes() != 10 || ds.Train.Shape().String() != "1x8x8" {
-		t.Fatalf("%s: %d + %d of %s", ds.Name, ds.Train.Len(), ds.Test.Len(), ds.Train.Shape())
+	if ds.Name != "digits" || ds.Train.Len() != 1438 || ds.Test.Len() != 359 || ds.Train.Sample().Classes != 10 || ds.Train.Sample().Shape.String() != "1x8x8" {
+		t.Fatalf("%s: %d + %d of %s", ds.Name, ds.Train.Len(), ds.Test.Len(), ds.Train.Sample().Shape)
 	}
 	// The split is part of every published result: it must not move.
 	if ds.Hash != 0x215c6ee6a520b4c7 {
@@ -46,7 +46,7 @@ func TestListCoversEverySet(t *testing.T) {
 		}
 		if in.Name == "digits" {
 			ds := open(t, "digits", Options{})
-			if in.Train != ds.Train.Len() || in.Test != ds.Test.Len() || in.Shape != ds.Train.Shape() {
+			if in.Train != ds.Train.Len() || in.Test != ds.Test.Len() || in.Shape != ds.Train.Sample().Shape {
 				t.Errorf("digits listed as %+v", in)
 			}
 		}

@@ -18,7 +18,7 @@ func Example() {
 	if err := set.Train.Batch(sgd.Draw{First: (10*4 + 2) * 8, N: 8}, &b); err != nil {
 		panic(err)
 	}
-	fmt.Println(set.Name, set.Train.Len(), "+", set.Test.Len(), "of", set.Train.Classes(), "classes, each", set.Train.Shape())
+	fmt.Println(set.Name, set.Train.Len(), "+", set.Test.Len(), "of", set.Train.Sample().Classes, "classes, each", set.Train.Sample().Shape)
 	fmt.Println(b.N, "labels:", b.Y)
 	// Output:
 	// digits 1438 + 359 of 10 classes, each 1x8x8

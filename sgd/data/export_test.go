@@ -72,5 +72,5 @@ func Made(t *testing.T) (dir string, specs []string) {
 		files = append(files, entry{fmt.Sprintf("flowers/%c/%d.png", 'a'+i%3, i), shade(i)})
 	}
 	return put(t, files...), []string{"pictures(path=flowers,size=8)", "mnist", "cifar10", "imagenet(size=16)", "imagenet(size=8,mixup=0.4,erase=0.3)", "imagenette(size=8)",
-		"csv(path=own/own.csv,label=1)", "text(path=own/own.txt,window=3)", "npy(path=arrays)", "digits", "synthetic(dim=6,classes=3,n=150)"}
+		"csv(path=own/own.csv,label=1)", "text(path=own/own.txt,context=3)", "npy(path=arrays)", "digits", "synthetic(dim=6,classes=3,n=150)"}
 }

@@ -44,10 +44,9 @@ type numbers struct {
 }
 
 func (s numbers) len() int         { return s.n }
-func (s numbers) classes() int     { return 2 }
-func (s numbers) shape() sgd.Shape { return sgd.Shape{C: 1, H: 1, W: 1} }
+func (s numbers) form() sgd.Sample { return sgd.Sample{Shape: sgd.Shape{C: 1, H: 1, W: 1}, Classes: 2} }
 
-func (s numbers) read(i int, _ jitter, x []float32) (int32, error) {
-	x[0] = float32(i)
-	return s.label, nil
+func (s numbers) read(i int, _ jitter, to Item) error {
+	to.X[0], to.Y[0] = float32(i), s.label
+	return nil
 }

@@ -38,8 +38,8 @@ func TestOpenPictures(t *testing.T) {
 			t.Errorf("%s: %v", name, err)
 			continue
 		}
-		if ds.Train.Len() != 4 || ds.Test.Len() != 2 || ds.Train.Classes() != 2 || ds.Train.Shape() != cifarShape {
-			t.Fatalf("%s: %d + %d of %s", name, ds.Train.Len(), ds.Test.Len(), ds.Train.Shape())
+		if ds.Train.Len() != 4 || ds.Test.Len() != 2 || ds.Train.Sample().Classes != 2 || ds.Train.Sample().Shape != cifarShape {
+			t.Fatalf("%s: %d + %d of %s", name, ds.Train.Len(), ds.Test.Len(), ds.Train.Sample().Shape)
 		}
 		if y := batch(t, ds.Test, 0, 2).Y; y[0] != 1 || y[1] != 0 {
 			t.Errorf("%s: test labels %v", name, y)
@@ -221,8 +221,8 @@ func TestImageNet(t *testing.T) {
 	ds := open(t, "imagenet(size=16)", o)
 	o.Dir = loose
 	same := open(t, "imagenet(size=16)", o)
-	if ds.Hash != same.Hash || ds.Train.Len() != 12 || ds.Test.Len() != 2 || ds.Train.Classes() != 3 || ds.Train.Shape() != (sgd.Shape{C: 3, H: 16, W: 16}) {
-		t.Fatalf("%d + %d of %s, hashes %x %x", ds.Train.Len(), ds.Test.Len(), ds.Train.Shape(), ds.Hash, same.Hash)
+	if ds.Hash != same.Hash || ds.Train.Len() != 12 || ds.Test.Len() != 2 || ds.Train.Sample().Classes != 3 || ds.Train.Sample().Shape != (sgd.Shape{C: 3, H: 16, W: 16}) {
+		t.Fatalf("%d + %d of %s, hashes %x %x", ds.Train.Len(), ds.Test.Len(), ds.Train.Sample().Shape, ds.Hash, same.Hash)
 	}
 	if y := batch(t, ds.Test, 0, 2).Y; y[0] != 2 || y[1] != 1 {
 		t.Errorf("test labels %v", y)

@@ -67,8 +67,8 @@ func TestOpenIDX(t *testing.T) {
 			t.Errorf("%s: %v", name, err)
 			continue
 		}
-		if ds.Train.Len() != 30 || ds.Test.Len() != 20 || ds.Train.Shape().String() != "1x4x4" {
-			t.Errorf("%s: %d + %d of %s", name, ds.Train.Len(), ds.Test.Len(), ds.Train.Shape())
+		if ds.Train.Len() != 30 || ds.Test.Len() != 20 || ds.Train.Sample().Shape.String() != "1x4x4" {
+			t.Errorf("%s: %d + %d of %s", name, ds.Train.Len(), ds.Test.Len(), ds.Train.Sample().Shape)
 			continue
 		}
 		b := batch(t, ds.Test, 13, 1)

@@ -120,23 +120,23 @@ type lazy struct {
 }
 
 func (z *lazy) len() int         { return len(z.list) }
-func (z *lazy) shape() sgd.Shape { return z.sh }
-func (z *lazy) classes() int     { return z.cls }
+func (z *lazy) form() sgd.Sample { return sgd.Sample{Shape: z.sh, Classes: z.cls} }
 
 // read serves picture i. One that cannot be read is counted, and the next that
 // can takes its place, the same on every rank.
-func (z *lazy) read(i int, j jitter, x []float32) (int32, error) {
+func (z *lazy) read(i int, j jitter, to Item) error {
 	for k := range z.list {
 		l := &z.list[(i+k)%len(z.list)]
-		err := z.picture((i+k)%len(z.list), j, x)
+		err := z.picture((i+k)%len(z.list), j, to.X)
 		if err == nil {
-			return l.label, nil
+			to.Y[0] = l.label
+			return nil
 		}
 		if err := z.lost.add(l.path(), err); err != nil {
-			return 0, fmt.Errorf("data: %s: %w", z.set.name, err)
+			return fmt.Errorf("data: %s: %w", z.set.name, err)
 		}
 	}
-	return 0, fmt.Errorf("data: %s: none of %d pictures can be read", z.set.name, len(z.list))
+	return fmt.Errorf("data: %s: none of %d pictures can be read", z.set.name, len(z.list))
 }
 
 // picture decodes picture i, seen through j.

@@ -124,12 +124,12 @@ type held struct {
 }
 
 func (h *held) len() int         { return len(h.label) }
-func (h *held) shape() sgd.Shape { return h.sh }
-func (h *held) classes() int     { return h.cls }
+func (h *held) form() sgd.Sample { return sgd.Sample{Shape: h.sh, Classes: h.cls} }
 
-func (h *held) read(i int, j jitter, x []float32) (int32, error) {
+func (h *held) read(i int, j jitter, to Item) error {
 	dim := h.sh.Len()
-	h.write(i, x, h.pix[i*dim:(i+1)*dim], h.sh, j)
+	h.write(i, to.X, h.pix[i*dim:(i+1)*dim], h.sh, j)
 	runtime.KeepAlive(h.images) // and with it what pix is mapped from
-	return h.label[i], nil
+	to.Y[0] = h.label[i]
+	return nil
 }

@@ -134,8 +134,8 @@ func TestArchivesAreTheFoldersTheyUnpackTo(t *testing.T) {
 			member{entry: entry{"set/README", []byte("words")}}), 4, 2, 2, []string{"1 .avif", "1 without an ending"}},
 	} {
 		want := open(t, "pictures(path=imagenet,size=8)", Options{Dir: unpacked(t, "imagenet", c.in...)})
-		if want.Train.Len() != c.train || want.Test.Len() != c.test || want.Train.Classes() != c.classes {
-			t.Errorf("%s: the folder has %d + %d samples of %d classes", what, want.Train.Len(), want.Test.Len(), want.Train.Classes())
+		if want.Train.Len() != c.train || want.Test.Len() != c.test || want.Train.Sample().Classes != c.classes {
+			t.Errorf("%s: the folder has %d + %d samples of %d classes", what, want.Train.Len(), want.Test.Len(), want.Train.Sample().Classes)
 		}
 		for pack, b := range map[string][]byte{"tar": tarOf(t, c.in...), "zip": zipOf(t, c.in...)} {
 			o := Options{Dir: put(t, entry{"imagenet/a." + pack, b}), Cache: t.TempDir()}

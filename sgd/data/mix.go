@@ -92,7 +92,10 @@ func (b *blend) apply(x, with []float32, sh sgd.Shape, back bool) {
 }
 
 // other is memory for a sample of another batch.
-type other struct{ x []float32 }
+type other struct {
+	x []float32
+	y [1]int32
+}
 
 var others = sync.Pool{New: func() any { return new(other) }}
 
@@ -120,9 +123,9 @@ func (s *source) mixUp(b *sgd.Batch, sh sgd.Shape) error {
 		default:
 			c := others.Get().(*other)
 			c.x = grow(c.x, dim)
-			y, err := s.sample(q, b.Side, c.x)
+			err := s.sample(q, b.Side, Item{X: c.x, Y: c.y[:]})
 			if err == nil {
-				b.Other[i], b.Share[i] = y, how.share
+				b.Other[i], b.Share[i] = c.y[0], how.share
 				how.apply(x, c.x, sh, false)
 			}
 			others.Put(c)

@@ -19,13 +19,13 @@ type mixes struct{ m mixing }
 
 func (f flat) mixing() mixing   { return f.m }
 func (f flat) len() int         { return f.n }
-func (f flat) shape() sgd.Shape { return f.sh }
-func (f flat) classes() int     { return f.n }
-func (f flat) read(i int, _ jitter, x []float32) (int32, error) {
-	for k := range x {
-		x[k] = float32(i)
+func (f flat) form() sgd.Sample { return sgd.Sample{Shape: f.sh, Classes: f.n} }
+func (f flat) read(i int, _ jitter, to Item) error {
+	for k := range to.X {
+		to.X[k] = float32(i)
 	}
-	return int32(i), nil
+	to.Y[0] = int32(i)
+	return nil
 }
 
 // Neighbours of an epoch are mixed with each other, and the share of a label is that

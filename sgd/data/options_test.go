@@ -61,7 +61,7 @@ func everyOption(t *testing.T) map[string]sgd.Source {
 // however many threads batches are drawn.
 func TestSamplesDoNotDependOnWorkers(t *testing.T) {
 	for name, src := range everyOption(t) {
-		n, dim := src.Len(), src.Shape().Len()
+		n, dim := src.Len(), src.Sample().Shape.Len()
 		want := batch(t, src, 0, 2*n)
 		for e := range 2 {
 			seen := slices.Clone(want.Y[e*n : (e+1)*n])

@@ -43,13 +43,13 @@ type floats struct {
 }
 
 func (f *floats) len() int         { return len(f.y) }
-func (f *floats) shape() sgd.Shape { return f.sh }
-func (f *floats) classes() int     { return f.cls }
+func (f *floats) form() sgd.Sample { return sgd.Sample{Shape: f.sh, Classes: f.cls} }
 
-func (f *floats) read(i int, _ jitter, x []float32) (int32, error) {
+func (f *floats) read(i int, _ jitter, to Item) error {
 	dim := f.sh.Len()
-	copy(x, f.x[i*dim:(i+1)*dim])
-	return f.y[i], nil
+	copy(to.X, f.x[i*dim:(i+1)*dim])
+	to.Y[0] = f.y[i]
+	return nil
 }
 
 func checkOwn(test float64, scale string) error {

@@ -170,8 +170,8 @@ func TestNPY(t *testing.T) {
 	store(t, filepath.Join(dir, "mine", "y.npy"), npyOf("<i8", []int{50}, y))
 	spec := "npy(path=" + filepath.Join(dir, "mine") + ")"
 	ds := open(t, spec, Options{})
-	if ds.Train.Len() != 40 || ds.Test.Len() != 10 || ds.Train.Classes() != 5 || ds.Train.Shape().String() != "1x1x3" {
-		t.Fatalf("%d + %d of %s, %d classes", ds.Train.Len(), ds.Test.Len(), ds.Train.Shape(), ds.Train.Classes())
+	if ds.Train.Len() != 40 || ds.Test.Len() != 10 || ds.Train.Sample().Classes != 5 || ds.Train.Sample().Shape.String() != "1x1x3" {
+		t.Fatalf("%d + %d of %s, %d classes", ds.Train.Len(), ds.Test.Len(), ds.Train.Sample().Shape, ds.Train.Sample().Classes)
 	}
 	// Two of ten of each class are the test set; features have mean 0 and deviation 1.
 	var count [5]int
@@ -224,8 +224,8 @@ func TestNPYPictures(t *testing.T) {
 		store(t, filepath.Join(dir, "y_"+part+".npy"), npyOf("|u1", []int{n, 1}, y))
 	}
 	ds := open(t, "npy(path="+dir+",order=hwc,scale=none)", Options{})
-	if ds.Train.Shape().String() != "2x2x3" || ds.Train.Len() != 4 || ds.Test.Len() != 2 {
-		t.Fatalf("%d + %d of %s", ds.Train.Len(), ds.Test.Len(), ds.Train.Shape())
+	if ds.Train.Sample().Shape.String() != "2x2x3" || ds.Train.Len() != 4 || ds.Test.Len() != 2 {
+		t.Fatalf("%d + %d of %s", ds.Train.Len(), ds.Test.Len(), ds.Train.Sample().Shape)
 	}
 	got := batch(t, ds.Test, 1, 1)
 	if want := []float32{1, 11, 21, 31, 41, 51, 101, 111, 121, 131, 141, 151}; !slices.Equal(got.X, want) || got.Y[0] != 1 {
@@ -317,8 +317,8 @@ func TestCSV(t *testing.T) {
 		fmt.Fprintf(&rows, "%d,%d\n", i%3, i)
 	}
 	store(t, filepath.Join(dir, "t.csv"), []byte(rows.String()))
-	if ds := open(t, "csv(path=t.csv,label=1)", Options{Dir: dir}); ds.Train.Len() != 24 || ds.Test.Len() != 6 || ds.Train.Classes() != 3 {
-		t.Errorf("%d + %d, %d classes", ds.Train.Len(), ds.Test.Len(), ds.Train.Classes())
+	if ds := open(t, "csv(path=t.csv,label=1)", Options{Dir: dir}); ds.Train.Len() != 24 || ds.Test.Len() != 6 || ds.Train.Sample().Classes != 3 {
+		t.Errorf("%d + %d, %d classes", ds.Train.Len(), ds.Test.Len(), ds.Train.Sample().Classes)
 	}
 }
 

@@ -52,7 +52,7 @@ func openPets(t *testing.T, b []byte) (classes, samples int, err error) {
 	if err != nil {
 		return 0, 0, err
 	}
-	return ds.Train.Classes(), ds.Train.Len() + ds.Test.Len(), nil
+	return ds.Train.Sample().Classes, ds.Train.Len() + ds.Test.Len(), nil
 }
 
 // What pyarrow writes, packed and encoded in every way that is read, is one set: picture i

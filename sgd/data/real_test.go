@@ -41,10 +41,10 @@ func TestRealSets(t *testing.T) {
 				return
 			}
 			ds := open(t, c.set, o)
-			t.Logf("%d + %d, %s, %d classes, hash %016x, %q", ds.Train.Len(), ds.Test.Len(), ds.Train.Shape(), ds.Train.Classes(), ds.Hash, ds.Note)
+			t.Logf("%d + %d, %s, %d classes, hash %016x, %q", ds.Train.Len(), ds.Test.Len(), ds.Train.Sample().Shape, ds.Train.Sample().Classes, ds.Hash, ds.Note)
 			r := recipes[c.set]
-			if f := float64(ds.Train.Classes()) / float64(r.classes); ds.Train.Len() != int(f*float64(r.train)) || ds.Test.Len() != int(f*float64(r.test)) || ds.Train.Shape() != r.shape {
-				t.Errorf("%d + %d of %s", ds.Train.Len(), ds.Test.Len(), ds.Train.Shape())
+			if f := float64(ds.Train.Sample().Classes) / float64(r.classes); ds.Train.Len() != int(f*float64(r.train)) || ds.Test.Len() != int(f*float64(r.test)) || ds.Train.Sample().Shape != r.shape {
+				t.Errorf("%d + %d of %s", ds.Train.Len(), ds.Test.Len(), ds.Train.Sample().Shape)
 			}
 			if got := batch(t, ds.Test, 0, len(c.label)).Y; c.label != nil {
 				for i, y := range got {
@@ -63,7 +63,7 @@ func TestRealSets(t *testing.T) {
 			if m, v := sum/n, sq/n; math.Abs(m) > .05 || math.Abs(v-1) > .1 {
 				t.Errorf("inputs have mean %.3f, square %.3f", m, v)
 			}
-			count := make([]int, ds.Test.Classes())
+			count := make([]int, ds.Test.Sample().Classes)
 			for _, y := range batch(t, ds.Test, 0, ds.Test.Len()).Y {
 				count[y]++
 			}

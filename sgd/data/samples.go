@@ -7,13 +7,19 @@ import "github.com/gradlab/gradlab/sgd"
 type Samples interface {
 	// Len is how many samples there are, at least 1.
 	Len() int
-	// Shape is the geometry of a sample, Classes how many labels there are.
-	Shape() sgd.Shape
-	Classes() int
-	// Read writes sample i, 0 to Len()−1, into x (Shape().Len() values) and returns
-	// its label, 0 to Classes()−1. It gives the same values each time, and is safe for
-	// concurrent use.
-	Read(i int, x []float32) (label int32, err error)
+	// Sample is the form of each.
+	Sample() sgd.Sample
+	// Read writes sample i, 0 to Len()−1. It gives the same values each time, and is safe
+	// for concurrent use.
+	Read(i int, to Item) error
+}
+
+// Item is where a sample is read to: Sample().Shape.Len() numbers X or, of samples that are
+// tokens, as many Tokens; and Sample().Labels() labels Y.
+type Item struct {
+	X      []float32
+	Tokens []int32
+	Y      []int32
 }
 
 // Serve pairs two stores as a set: shuffled by o.Seed with one order an epoch, and cut
@@ -27,7 +33,6 @@ func Serve(train, test Samples, o Options) sgd.Dataset {
 type served struct{ s Samples }
 
 func (s served) len() int         { return s.s.Len() }
-func (s served) shape() sgd.Shape { return s.s.Shape() }
-func (s served) classes() int     { return s.s.Classes() }
+func (s served) form() sgd.Sample { return s.s.Sample() }
 
-func (s served) read(i int, _ jitter, x []float32) (int32, error) { return s.s.Read(i, x) }
+func (s served) read(i int, _ jitter, to Item) error { return s.s.Read(i, to) }

@@ -30,7 +30,7 @@ func (s *source) Scales() bool {
 
 // at is the shape of the samples of a draw.
 func (s *source) at(d sgd.Draw) (sgd.Shape, error) {
-	sh := s.shape()
+	sh := s.form().Shape
 	switch {
 	case d.Side == 0:
 		return sh, nil

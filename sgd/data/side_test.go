@@ -50,7 +50,7 @@ func TestSmallPicturesAtOtherSides(t *testing.T) {
 	dir, _ := Made(t)
 	for _, spec := range []string{"cifar10(erase=0.5,mixup=0.3)", "digits"} {
 		train := open(t, spec, Options{Dir: dir, Seed: 2, Augment: true}).Train
-		sh := train.Shape()
+		sh := train.Sample().Shape
 		n := sh.H
 		var whole, less sgd.Batch
 		at(t, train, 0, &whole)

@@ -14,11 +14,9 @@ import (
 // samples is a store of labelled samples in a fixed order.
 type samples interface {
 	len() int
-	shape() sgd.Shape
-	classes() int
-	// read writes sample i into x (shape().Len() values), seen through j, and
-	// returns its label. Safe for concurrent use.
-	read(i int, j jitter, x []float32) (int32, error)
+	form() sgd.Sample
+	// read writes sample i, seen through j. Safe for concurrent use.
+	read(i int, j jitter, to Item) error
 }
 
 // jitter is the address of a sample's augmentation, and its side; the zero value is
@@ -72,9 +70,8 @@ func dataset(train, test samples, o Options, par bool) sgd.Dataset {
 	return sgd.Dataset{Train: tr, Test: te}
 }
 
-func (s *source) Len() int         { return s.n }
-func (s *source) Shape() sgd.Shape { return s.shape() }
-func (s *source) Classes() int     { return s.classes() }
+func (s *source) Len() int           { return s.n }
+func (s *source) Sample() sgd.Sample { return s.form() }
 
 // index is the stored sample at stream position p.
 func (s *source) index(p uint64) int {
@@ -97,8 +94,14 @@ func (s *source) Batch(d sgd.Draw, b *sgd.Batch) error {
 	if err != nil {
 		return err
 	}
-	dim := sh.Len()
-	b.X, b.Y = grow(b.X, d.N*s.shape().Len())[:d.N*dim], grow(b.Y, d.N) // room for the largest side
+	of := s.form()
+	dim, room := sh.Len(), d.N*of.Len() // for the largest side
+	if of.Vocabulary > 0 {
+		b.X, b.Tokens = b.X[:0], grow(b.Tokens, room)[:d.N*dim]
+	} else {
+		b.X, b.Tokens = grow(b.X, room)[:d.N*dim], b.Tokens[:0]
+	}
+	b.Y = grow(b.Y, d.N*of.Labels())
 	b.N, b.First, b.Seed, b.Side = d.N, d.First, s.seed, d.Side
 	b.Other, b.Share = b.Other[:0], b.Share[:0]
 	if s.par && d.N > 1 {
@@ -118,18 +121,24 @@ func (s *source) Batch(d sgd.Draw, b *sgd.Batch) error {
 	return nil
 }
 
-func (s *source) fill(b *sgd.Batch, i, dim int) (err error) {
-	b.Y[i], err = s.sample(b.First+uint64(i), b.Side, b.X[i*dim:(i+1)*dim])
-	return err
+func (s *source) fill(b *sgd.Batch, i, dim int) error {
+	labels := len(b.Y) / b.N
+	to := Item{Y: b.Y[i*labels : (i+1)*labels]}
+	if len(b.Tokens) > 0 {
+		to.Tokens = b.Tokens[i*dim : (i+1)*dim]
+	} else {
+		to.X = b.X[i*dim : (i+1)*dim]
+	}
+	return s.sample(b.First+uint64(i), b.Side, to)
 }
 
-// sample writes the sample at stream position p into x, at a side, and returns its label.
-func (s *source) sample(p uint64, side int, x []float32) (int32, error) {
+// sample writes the sample at stream position p, at a side.
+func (s *source) sample(p uint64, side int, to Item) error {
 	j := jitter{side: side}
 	if s.augment {
 		j = jitter{on: true, key: rng.New(s.seed, "augment").With(p), seed: s.seed, epoch: p / uint64(s.n), side: side}
 	}
-	return s.read(s.index(p), j, x)
+	return s.read(s.index(p), j, to)
 }
 
 // grow returns v with length n, reusing its array when that is long enough.

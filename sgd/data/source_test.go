@@ -12,12 +12,13 @@ import (
 // counter is a store whose sample i is the number i.
 type counter struct{ n int }
 
-func (c counter) len() int         { return c.n }
-func (c counter) shape() sgd.Shape { return sgd.Shape{C: 1, H: 1, W: 1} }
-func (c counter) classes() int     { return c.n }
-func (c counter) read(i int, _ jitter, x []float32) (int32, error) {
-	x[0] = float32(i)
-	return int32(i), nil
+func (c counter) len() int { return c.n }
+func (c counter) form() sgd.Sample {
+	return sgd.Sample{Shape: sgd.Shape{C: 1, H: 1, W: 1}, Classes: c.n}
+}
+func (c counter) read(i int, _ jitter, to Item) error {
+	to.X[0], to.Y[0] = float32(i), int32(i)
+	return nil
 }
 
 func TestTrainIsAPermutationPerEpoch(t *testing.T) {

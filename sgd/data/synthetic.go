@@ -83,28 +83,28 @@ type clusters struct {
 	kept         *keptSamples // nil: all are drawn anew
 }
 
-func (c *clusters) len() int     { return c.count }
-func (c *clusters) classes() int { return c.Classes }
+func (c *clusters) len() int { return c.count }
 
-func (c *clusters) shape() sgd.Shape {
+func (c *clusters) form() sgd.Sample {
 	if c.Side == 0 {
-		return sgd.Shape{C: 1, H: 1, W: c.Dim}
+		return sgd.Sample{Shape: sgd.Shape{C: 1, H: 1, W: c.Dim}, Classes: c.Classes}
 	}
-	return sgd.Shape{C: c.Dim / (c.Side * c.Side), H: c.Side, W: c.Side}
+	return sgd.Sample{Shape: sgd.Shape{C: c.Dim / (c.Side * c.Side), H: c.Side, W: c.Side}, Classes: c.Classes}
 }
 
-func (c *clusters) read(i int, _ jitter, x []float32) (int32, error) {
+func (c *clusters) read(i int, _ jitter, to Item) error {
 	i += c.first
-	y := i % c.Classes
+	y, x := i%c.Classes, to.X
+	to.Y[0] = int32(y)
 	if c.kept.copy(i, x) {
-		return int32(y), nil
+		return nil
 	}
 	key := c.noise.With(uint64(i))
 	for k, m := range c.centre[y*c.Dim : (y+1)*c.Dim] {
 		x[k] = m + float32(key.Norm(uint64(k)))
 	}
 	c.kept.keep(i, x)
-	return int32(y), nil
+	return nil
 }
 
 // keptValues is how many values of a set are kept at most.

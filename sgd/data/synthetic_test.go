@@ -11,8 +11,8 @@ import (
 func TestSynthetic(t *testing.T) {
 	t.Parallel()
 	ds := open(t, "synthetic(dim=48,classes=5,n=1000,test=500,side=4)", Options{Seed: 1})
-	if ds.Train.Shape() != (sgd.Shape{C: 3, H: 4, W: 4}) || ds.Train.Len() != 1000 || ds.Test.Len() != 500 || ds.Train.Classes() != 5 {
-		t.Fatalf("%s, %d + %d", ds.Train.Shape(), ds.Train.Len(), ds.Test.Len())
+	if ds.Train.Sample().Shape != (sgd.Shape{C: 3, H: 4, W: 4}) || ds.Train.Len() != 1000 || ds.Test.Len() != 500 || ds.Train.Sample().Classes != 5 {
+		t.Fatalf("%s, %d + %d", ds.Train.Sample().Shape, ds.Train.Len(), ds.Test.Len())
 	}
 	// Class means from the training part classify the test part well, not fully.
 	b := batch(t, ds.Train, 0, 1000)
@@ -75,7 +75,7 @@ func TestSyntheticIsKeptAsDrawn(t *testing.T) {
 	for reader := range 4 {
 		all.Go(func() {
 			var b sgd.Batch
-			want := make([]float32, spec.Dim)
+			want, y := make([]float32, spec.Dim), [1]int32{}
 			for epoch := range uint64(2) {
 				for p := range uint64(300) {
 					at := epoch*300 + (p*7+uint64(reader)*75)%300
@@ -83,8 +83,8 @@ func TestSyntheticIsKeptAsDrawn(t *testing.T) {
 						t.Error(err)
 						return
 					}
-					y, _ := drawn.read(kept.Train.(*source).index(at), jitter{}, want)
-					if b.Y[0] != y || !slices.Equal(b.X, want) {
+					drawn.read(kept.Train.(*source).index(at), jitter{}, Item{X: want, Y: y[:]})
+					if b.Y[0] != y[0] || !slices.Equal(b.X, want) {
 						t.Errorf("reader %d, position %d: %v, want %v", reader, at, b.X, want)
 						return
 					}
@@ -95,9 +95,9 @@ func TestSyntheticIsKeptAsDrawn(t *testing.T) {
 	all.Wait()
 	drawn.first = 300
 	test := batch(t, kept.Test, 0, 50)
-	want := make([]float32, spec.Dim)
+	want, y := make([]float32, spec.Dim), make([]int32, 1)
 	for i := range 50 {
-		if _, err := drawn.read(i, jitter{}, want); err != nil || !slices.Equal(test.X[i*24:(i+1)*24], want) {
+		if err := drawn.read(i, jitter{}, Item{X: want, Y: y}); err != nil || !slices.Equal(test.X[i*24:(i+1)*24], want) {
 			t.Fatalf("test sample %d is not as drawn", i)
 		}
 	}

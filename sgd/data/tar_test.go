@@ -55,9 +55,9 @@ func ilsvrc() (folders, tars []entry) {
 // sameSet fails unless two data sets have the same samples under the same hash.
 func sameSet(t *testing.T, what string, got, want sgd.Dataset) {
 	t.Helper()
-	if got.Hash != want.Hash || got.Train.Len() != want.Train.Len() || got.Test.Len() != want.Test.Len() || got.Train.Classes() != want.Train.Classes() {
-		t.Errorf("%s: %d + %d samples of %d classes, hash %x; want %d + %d of %d, %x", what, got.Train.Len(), got.Test.Len(), got.Train.Classes(), got.Hash,
-			want.Train.Len(), want.Test.Len(), want.Train.Classes(), want.Hash)
+	if got.Hash != want.Hash || got.Train.Len() != want.Train.Len() || got.Test.Len() != want.Test.Len() || got.Train.Sample().Classes != want.Train.Sample().Classes {
+		t.Errorf("%s: %d + %d samples of %d classes, hash %x; want %d + %d of %d, %x", what, got.Train.Len(), got.Test.Len(), got.Train.Sample().Classes, got.Hash,
+			want.Train.Len(), want.Test.Len(), want.Train.Sample().Classes, want.Hash)
 		return
 	}
 	for p, src := range []sgd.Source{got.Train, got.Test} {
@@ -156,8 +156,8 @@ func TestWebDataset(t *testing.T) {
 			if err != nil {
 				t.Fatalf("%s, again %v: %v", form, again, err)
 			}
-			if ds.Train.Len() != 12 || ds.Test.Len() != 6 || ds.Train.Classes() != 3 {
-				t.Fatalf("%s: %d + %d of %d classes", form, ds.Train.Len(), ds.Test.Len(), ds.Train.Classes())
+			if ds.Train.Len() != 12 || ds.Test.Len() != 6 || ds.Train.Sample().Classes != 3 {
+				t.Fatalf("%s: %d + %d of %d classes", form, ds.Train.Len(), ds.Test.Len(), ds.Train.Sample().Classes)
 			}
 			for i, y := range batch(t, ds.Test, 0, 6).Y {
 				if want := int32(i / 2); y != want {

@@ -31,8 +31,8 @@ func haveSamples(t *testing.T, what string, ds sgd.Dataset, train, test int) {
 	for p, s := range []sgd.Source{ds.Train, ds.Test} {
 		got := seen(t, s)
 		want := []int{train, test}[p]
-		if s.Len() != want || len(got) != want || s.Classes() != 2 {
-			t.Errorf("%s: part %d has %d samples, %d different, of %d classes; want %d of 2", what, p, s.Len(), len(got), s.Classes(), want)
+		if s.Len() != want || len(got) != want || s.Sample().Classes != 2 {
+			t.Errorf("%s: part %d has %d samples, %d different, of %d classes; want %d of 2", what, p, s.Len(), len(got), s.Sample().Classes, want)
 		}
 		var order []float32
 		for x := range got {
@@ -195,7 +195,7 @@ func TestClassesOfAWebDatasetWithASlash(t *testing.T) {
 			entry{key + ".json", []byte(fmt.Sprintf(`{"label": %q}`, []string{"a/b", "a_b"}[i%2]))})
 	}
 	ds := open(t, "pictures(path=set,size=8,test=0.25)", Options{Dir: put(t, entry{"set/shard.tar", tarBytes(in...)})})
-	if ds.Train.Len() != 6 || ds.Test.Len() != 2 || ds.Train.Classes() != 2 {
-		t.Errorf("%d + %d samples of %d classes", ds.Train.Len(), ds.Test.Len(), ds.Train.Classes())
+	if ds.Train.Len() != 6 || ds.Test.Len() != 2 || ds.Train.Sample().Classes != 2 {
+		t.Errorf("%d + %d samples of %d classes", ds.Train.Len(), ds.Test.Len(), ds.Train.Sample().Classes)
 	}
 }

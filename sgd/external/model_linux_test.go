@@ -322,14 +322,14 @@ func TestCancelledAtTheStart(t *testing.T) {
 func TestShared(t *testing.T) {
 	p := external.Program{Command: strings.Join(python(t), " ")}
 	in := sgd.Shape{C: 1, H: 8, W: 8}
-	first, err := p.New(in, 10)
+	first, err := p.New(sgd.Sample{Shape: in, Classes: 10})
 	if err != nil {
 		t.Fatal(err)
 	}
-	if again, err := p.New(in, 10); err != nil || again != first {
+	if again, err := p.New(sgd.Sample{Shape: in, Classes: 10}); err != nil || again != first {
 		t.Errorf("another model, %v", err)
 	}
-	if other, err := p.New(in, 9); err != nil || other == first {
+	if other, err := p.New(sgd.Sample{Shape: in, Classes: 9}); err != nil || other == first {
 		t.Errorf("the same model for other samples, %v", err)
 	}
 	external.CloseAll()
@@ -337,7 +337,7 @@ func TestShared(t *testing.T) {
 	if _, err := first.Grad(context.Background(), sgd.Pass{Params: v, Grad: v}, batch(t, 0, 4)); err == nil {
 		t.Error("a closed model computes")
 	}
-	if next, err := p.New(in, 10); err != nil || next == first {
+	if next, err := p.New(sgd.Sample{Shape: in, Classes: 10}); err != nil || next == first {
 		t.Errorf("the closed model, %v", err)
 	}
 	external.CloseAll()

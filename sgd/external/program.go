@@ -64,12 +64,15 @@ func checkValues(values string) error {
 
 // New starts the program and agrees with it on the layout, or takes the processes of
 // a model with the same options. CloseAll ends them.
-func (p Program) New(in sgd.Shape, classes int) (sgd.Model, error) {
+func (p Program) New(in sgd.Sample) (sgd.Model, error) {
 	if err := p.Validate(); err != nil {
 		return nil, fmt.Errorf("external: %w", err)
 	}
+	if in.Vocabulary > 0 || in.Labels() > 1 {
+		return nil, fmt.Errorf("external: the protocol sends numbers and one label a sample, not %v; a program can read texts by itself", in)
+	}
 	command, _ := words(p.Command)
-	return shared(p, Options{Command: command, Values: p.Values, Limit: p.Limit, Shape: in, Classes: classes})
+	return shared(p, Options{Command: command, Values: p.Values, Limit: p.Limit, Shape: in.Shape, Classes: in.Classes})
 }
 
 // words takes a command apart at blanks. Single quotes keep blanks together.

@@ -66,7 +66,7 @@ func (m Airbench94) Validate() error {
 }
 
 // New builds the model for inputs of at least 25×25 with three channels.
-func (m Airbench94) New(in sgd.Shape, classes int) (sgd.Model, error) {
+func (m Airbench94) New(in sgd.Sample) (sgd.Model, error) {
 	if in.C != 3 {
 		return nil, fmt.Errorf("nn: airbench94 whitens images of three channels, not %d", in.C)
 	}
@@ -92,8 +92,8 @@ func (m Airbench94) New(in sgd.Shape, classes int) (sgd.Model, error) {
 		layers = append(layers, conv(channels), MaxPool{Kernel: 2}, norm, GELU{}, conv(out), norm, GELU{})
 		channels = out
 	}
-	layers = append(layers, MaxPool{Kernel: 3}, Dense{Out: classes, NoBias: true, Init: Torch}, Scale{By: m.Scale})
-	n, err := New(in, classes, m.Smoothing, layers...)
+	layers = append(layers, MaxPool{Kernel: 3}, Dense{Out: in.Classes, NoBias: true, Init: Torch}, Scale{By: m.Scale})
+	n, err := New(in, m.Smoothing, layers...)
 	if err != nil {
 		return nil, err
 	}

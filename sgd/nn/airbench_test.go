@@ -60,7 +60,7 @@ func TestWhitening(t *testing.T) {
 		if err := set.Train.Batch(sgd.Draw{N: 5000}, &b); err != nil {
 			t.Fatal(err)
 		}
-		moments = secondMoments(b, set.Train.Shape())
+		moments = secondMoments(b, set.Train.Sample().Shape)
 	} else {
 		t.Log("GRADLAB_DATA_DIR names no folder with CIFAR-10: only what does not need it is tested")
 	}
@@ -129,7 +129,7 @@ func TestAirbench94(t *testing.T) {
 	t.Parallel()
 	m, p := newPass(t, "airbench94", cifar)
 	l := m.Layout()
-	if _, err := m.Grad(t.Context(), p, randomBatch(cifar, 10, 4)); err != nil {
+	if _, err := m.Grad(t.Context(), p, randomBatch(sgd.Sample{Shape: cifar, Classes: 10}, 4)); err != nil {
 		t.Fatal(err)
 	}
 	filters, frozen := l.View(p.Params, 0), l.View(p.Grad, 0)
@@ -189,7 +189,7 @@ func TestLooks(t *testing.T) {
 			t.Errorf("%+v: %v", c, got)
 		}
 	}
-	b := randomBatch(cifar, 10, 20)
+	b := randomBatch(sgd.Sample{Shape: cifar, Classes: 10}, 20)
 	mirrored := b
 	mirrored.X = make([]float32, len(b.X))
 	look{mirror: true}.at(mirrored.X, b.X, cifar)

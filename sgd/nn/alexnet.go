@@ -35,7 +35,7 @@ func (m AlexNet) Validate() error {
 }
 
 // New builds the model for inputs of at least 63×63.
-func (m AlexNet) New(in sgd.Shape, classes int) (sgd.Model, error) {
+func (m AlexNet) New(in sgd.Sample) (sgd.Model, error) {
 	if err := checkSide("alexnet", in, 63); err != nil {
 		return nil, err
 	}
@@ -44,12 +44,12 @@ func (m AlexNet) New(in sgd.Shape, classes int) (sgd.Model, error) {
 		conv := func(out, kernel, stride int) Layer {
 			return Conv{Out: out, Kernel: kernel, Stride: stride, Pad: min(kernel/2, 2), Init: Torch}
 		}
-		return newNamed(in, classes, m.Smoothing, []string{
+		return newNamed(in, m.Smoothing, []string{
 			"features.0", "features.3", "features.6", "features.8", "features.10", "classifier.1", "classifier.4", "classifier.6",
 		}, Sequential{
 			conv(64, 11, 4), ReLU{}, pool, conv(192, 5, 1), ReLU{}, pool,
 			conv(384, 3, 1), ReLU{}, conv(256, 3, 1), ReLU{}, conv(256, 3, 1), ReLU{}, pool, AdaptiveAvgPool{Side: 6},
-			drop, Dense{Out: 4096, Init: Torch}, ReLU{}, drop, Dense{Out: 4096, Init: Torch}, ReLU{}, Dense{Out: classes, Init: Torch},
+			drop, Dense{Out: 4096, Init: Torch}, ReLU{}, drop, Dense{Out: 4096, Init: Torch}, ReLU{}, Dense{Out: in.Classes, Init: Torch},
 		})
 	}
 	law := Gauss(0.01)
@@ -57,8 +57,8 @@ func (m AlexNet) New(in sgd.Shape, classes int) (sgd.Model, error) {
 		return Conv{Out: out, Kernel: kernel, Pad: kernel / 2, Groups: groups, Init: law}
 	}
 	norm := LRNAcross{Size: 5, K: 2, Alpha: 1e-4, Beta: 0.75}
-	return New(in, classes, m.Smoothing,
+	return New(in, m.Smoothing,
 		Conv{Out: 96, Kernel: 11, Stride: 4, Pad: 2, Init: law}, ReLU{}, norm, pool, conv(256, 5, 2), ReLU{}, norm, pool,
 		conv(384, 3, 1), ReLU{}, conv(384, 3, 2), ReLU{}, conv(256, 3, 2), ReLU{}, pool, AdaptiveAvgPool{Side: 6},
-		Dense{Out: 4096, Init: law}, ReLU{}, drop, Dense{Out: 4096, Init: law}, ReLU{}, drop, Dense{Out: classes, Init: law})
+		Dense{Out: 4096, Init: law}, ReLU{}, drop, Dense{Out: 4096, Init: law}, ReLU{}, drop, Dense{Out: in.Classes, Init: law})
 }

@@ -25,7 +25,7 @@ func TestGhostBatchesAreWorkers(t *testing.T) {
 		n.Init(p.Params, 1)
 		return n, p
 	}
-	b := randomBatch(in, 4, 12)
+	b := randomBatch(sgd.Sample{Shape: in, Classes: 4}, 12)
 	one, p := net(4)
 	loss, err := one.Grad(context.Background(), p, b)
 	if err != nil {
@@ -86,7 +86,7 @@ func TestStatisticsOfTheLastBatch(t *testing.T) {
 func TestBatchNormRefuses(t *testing.T) {
 	t.Parallel()
 	for _, l := range []BatchNorm{{Momentum: -0.1}, {Momentum: 1.1}, {Momentum: math.NaN()}, {Epsilon: -1}, {Ghost: -1}} {
-		if _, err := New(sgd.Shape{C: 1, H: 2, W: 2}, 4, 0, l, Dense{Out: 4}); err == nil {
+		if _, err := New(sgd.Sample{Shape: sgd.Shape{C: 1, H: 2, W: 2}, Classes: 4}, 0, l, Dense{Out: 4}); err == nil {
 			t.Errorf("%+v passes", l)
 		}
 	}
@@ -102,7 +102,7 @@ func TestBatchNormRefuses(t *testing.T) {
 		"airbench94": mnist, "airbench94(ghost=4)": {C: 3, H: 24, W: 32}, "vgg16": {C: 3, H: 31, W: 32}, "alexnet": {C: 3, H: 62, W: 64},
 		"inception3": {C: 3, H: 74, W: 80}, "wrn": {C: 3, H: 3, W: 4},
 	} {
-		if _, err := Models.MustParse(text).New(in, 10); err == nil {
+		if _, err := Models.MustParse(text).New(sgd.Sample{Shape: in, Classes: 10}); err == nil {
 			t.Errorf("%s on %v passes", text, in)
 		}
 	}
@@ -157,7 +157,7 @@ func TestJointStatisticsAreThoseOfTheUnion(t *testing.T) {
 		n.Init(p.Params, 1)
 		return p
 	}
-	b := randomBatch(in, 4, workers*size)
+	b := randomBatch(sgd.Sample{Shape: in, Classes: 4}, workers*size)
 	union := pass()
 	loss, err := n.Grad(context.Background(), union, b)
 	if err != nil {

@@ -14,14 +14,22 @@ import (
 )
 
 // randomBatch is n standard normal samples with uniform labels.
-func randomBatch(in sgd.Shape, classes, n int) sgd.Batch {
-	b := sgd.Batch{X: make([]float32, n*in.Len()), Y: make([]int32, n), N: n, First: 1000, Seed: 3}
+func randomBatch(in sgd.Sample, n int) sgd.Batch {
+	b := sgd.Batch{Y: make([]int32, n*in.Labels()), N: n, First: 1000, Seed: 3}
 	key := rng.New(1, "batch")
+	if in.Vocabulary > 0 {
+		b.Tokens = make([]int32, n*in.Len())
+		for i := range b.Tokens {
+			b.Tokens[i] = int32(key.With(2).IntN(uint64(i), in.Vocabulary))
+		}
+	} else {
+		b.X = make([]float32, n*in.Len())
+	}
 	for i := range b.X {
 		b.X[i] = float32(key.Norm(uint64(i)))
 	}
 	for i := range b.Y {
-		b.Y[i] = int32(key.With(1).IntN(uint64(i), classes))
+		b.Y[i] = int32(key.With(1).IntN(uint64(i), in.Classes))
 	}
 	return b
 }
@@ -50,7 +58,7 @@ func BenchmarkGrad(b *testing.B) {
 	} {
 		b.Run(fmt.Sprintf("%s/%dpx/batch=%d", c.spec, c.in.W, c.batch), func(b *testing.B) {
 			m, p := newPass(b, c.spec, c.in)
-			batch := randomBatch(c.in, 10, c.batch)
+			batch := randomBatch(sgd.Sample{Shape: c.in, Classes: 10}, c.batch)
 			if _, err := m.Grad(context.Background(), p, batch); err != nil { // fills the scratch
 				b.Fatal(err)
 			}
@@ -79,7 +87,7 @@ func BenchmarkPrecision(b *testing.B) {
 			if err != nil {
 				b.Fatal(err)
 			}
-			batch := randomBatch(c.in, 10, c.batch)
+			batch := randomBatch(sgd.Sample{Shape: c.in, Classes: 10}, c.batch)
 			var least [2]float64
 			var passes [2]sgd.Pass
 			for i, m := range []*Net{full.(*Net), half} {
@@ -106,7 +114,7 @@ func BenchmarkPrecision(b *testing.B) {
 
 func BenchmarkEval(b *testing.B) {
 	m, p := newPass(b, "mnistcnn", mnist)
-	batch := randomBatch(mnist, 10, 500)
+	batch := randomBatch(sgd.Sample{Shape: mnist, Classes: 10}, 500)
 	for b.Loop() {
 		if _, err := m.Eval(p.Params, p.Scratch, batch); err != nil {
 			b.Fatal(err)
@@ -117,9 +125,15 @@ func BenchmarkEval(b *testing.B) {
 
 // newPass builds a model with 10 classes and a pass at its initial weights, or for a large
 // one at weights of the same size that take less time to draw.
+// newPass is a model for ten classes, and a pass of it.
 func newPass(t testing.TB, spec string, in sgd.Shape) (sgd.Model, sgd.Pass) {
 	t.Helper()
-	m, err := Models.MustParse(spec).New(in, 10)
+	return newPassOf(t, spec, sgd.Sample{Shape: in, Classes: 10})
+}
+
+func newPassOf(t testing.TB, spec string, in sgd.Sample) (sgd.Model, sgd.Pass) {
+	t.Helper()
+	m, err := Models.MustParse(spec).New(in)
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -37,6 +37,7 @@ type value struct {
 	grad   bool // something trainable lies before it
 	store  int  // the value whose memory this one is; usually itself
 	pinned bool // read in two places: what follows must not be done in its stead
+	tokens bool // numbers of rows of a table, which only an embedding reads
 }
 
 // node is one operation of the program: y = f(x), or y = f(x, add).
@@ -84,6 +85,9 @@ type builder struct {
 	counts  map[string]int
 	values  []value
 	nodes   []node
+
+	vocabulary int        // of the tokens that value 0 is; 0: it is numbers
+	table      *embedding // nil: none so far
 }
 
 // newBuilder is an empty program whose value 0 is a batch of shape in.
@@ -150,3 +154,30 @@ func (b *builder) images(x int) int {
 	b.values[y].planar = false
 	return y
 }
+
+// toImages turns samples of C×H×W, as batches come, to H×W×C.
+type toImages sgd.Shape
+
+func (toImages) traits() traits     { return traits{} }
+func (t toImages) instance([]op) op { return &turn{shape: sgd.Shape(t)} }
+
+type turn struct {
+	noHooks
+	shape sgd.Shape
+}
+
+func (t *turn) forward(_ *run, p *microbatch) {
+	c, plane := t.shape.C, t.shape.H*t.shape.W
+	for s := range p.n() {
+		x, y := p.x[s*c*plane:(s+1)*c*plane], p.y[s*c*plane:(s+1)*c*plane]
+		for i := range c {
+			at := i
+			for _, v := range x[i*plane : (i+1)*plane] {
+				y[at] = v
+				at += c
+			}
+		}
+	}
+}
+
+func (t *turn) backward(*run, *microbatch) {} // nothing before it learns

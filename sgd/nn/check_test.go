@@ -3,6 +3,7 @@ package nn
 import (
 	"context"
 	"math"
+	"slices"
 	"strings"
 	"testing"
 
@@ -30,7 +31,7 @@ type example struct {
 
 func newExample(net *Net, n int, seed uint64) *example {
 	size := net.layout.Size()
-	e := &example{net: net, params: make([]float64, size), batch: randomBatch(net.in, net.classes, n)}
+	e := &example{net: net, params: make([]float64, size), batch: randomBatch(net.in, n)}
 	p := make([]float32, size)
 	net.Init(p, seed)
 	key := rng.New(seed, "example")
@@ -47,6 +48,9 @@ func newExample(net *Net, n int, seed uint64) *example {
 		}
 	}
 	for _, v := range e.batch.X {
+		e.x = append(e.x, float64(v))
+	}
+	for _, v := range e.batch.Tokens {
 		e.x = append(e.x, float64(v))
 	}
 	e.ref = reference{net: net, params: e.params, train: true, first: e.batch.First, seed: e.batch.Seed}
@@ -100,8 +104,9 @@ func (e *example) compare(t rapid.TB, tolerance float64) {
 	ref := e.ref
 	ref.train = false
 	wantLoss = ref.loss(e.x, e.batch.Y) * float64(e.batch.N)
-	if d := math.Abs(score.Sums[1] - wantLoss); !(d <= tolerance*max(1, wantLoss)) {
-		t.Errorf("Eval says %.8g, want %.8g", score.Sums[1], wantLoss)
+	got := score.Sums[slices.Index(e.net.Metrics(), sgd.Loss)]
+	if d := math.Abs(got - wantLoss); !(d <= tolerance*max(1, wantLoss)) {
+		t.Errorf("Eval says %.8g, want %.8g", got, wantLoss)
 	}
 }
 
@@ -142,7 +147,7 @@ func (e *example) differences(t *testing.T, perSpan int) {
 
 func mustNet(t testing.TB, in sgd.Shape, classes int, smoothing float64, layers ...Layer) *Net {
 	t.Helper()
-	n, err := New(in, classes, smoothing, layers...)
+	n, err := New(sgd.Sample{Shape: in, Classes: classes}, smoothing, layers...)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -247,7 +252,7 @@ func TestModelGradients(t *testing.T) {
 		text, in := c.text, c.in
 		t.Run(text, func(t *testing.T) {
 			t.Parallel()
-			m, err := Models.MustParse(text).New(in, 10)
+			m, err := Models.MustParse(text).New(sgd.Sample{Shape: in, Classes: 10})
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -292,7 +297,7 @@ func TestRandomNets(t *testing.T) {
 			W: rapid.IntRange(1, 8).Draw(t, "width"),
 		}
 		layers := append(drawLayers(t, 2), Dense{Out: 3})
-		net, err := New(in, 3, 0.1, layers...)
+		net, err := New(sgd.Sample{Shape: in, Classes: 3}, 0.1, layers...)
 		if err != nil {
 			t.Skip(err)
 		}

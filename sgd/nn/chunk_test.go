@@ -19,17 +19,17 @@ func TestEvaluationsInChunks(t *testing.T) {
 	}{
 		{"mlp", mnist, 1}, {"mnistcnn", mnist, 1}, {"resnet20", cifar, 0.35}, {"airbench94", cifar, 0.9}, {"resnet50", sgd.Shape{C: 3, H: 32, W: 32}, 0.25},
 	} {
-		if large(t, c.spec, c.in) {
+		if large(t, c.spec, sgd.Sample{Shape: c.in, Classes: 10}) {
 			continue
 		}
 		for _, precision := range []Precision{Float32, BFloat16} {
 			m, p := withOptions(t, c.spec, c.in, Options{Precision: precision})
-			b := randomBatch(c.in, 10, n)
+			b := randomBatch(sgd.Sample{Shape: c.in, Classes: 10}, n)
 			whole, err := m.Eval(p.Params, m.NewScratch(), b)
 			if err != nil {
 				t.Fatal(err)
 			}
-			if _, err := m.Grad(context.Background(), p, randomBatch(c.in, 10, 4)); err != nil {
+			if _, err := m.Grad(context.Background(), p, randomBatch(sgd.Sample{Shape: c.in, Classes: 10}, 4)); err != nil {
 				t.Fatal(err)
 			}
 			for _, chunk := range []int{16, 37} {

@@ -20,15 +20,15 @@ var _ = Models.Add("cifar10_full", "Caffe's cifar10_full, 90 k parameters", CIFA
 func (m CIFAR10Full) Validate() error { return checkSmoothing(m.Smoothing) }
 
 // New builds the model for inputs of at least 8×8.
-func (m CIFAR10Full) New(in sgd.Shape, classes int) (sgd.Model, error) {
+func (m CIFAR10Full) New(in sgd.Sample) (sgd.Model, error) {
 	if err := checkSide("cifar10_full", in, 8); err != nil {
 		return nil, err
 	}
 	lrn := LRN{Size: 3, Alpha: 5e-5, Beta: 0.75}
 	mean := AvgPool{Kernel: 3, Stride: 2, Ceil: true}
-	return New(in, classes, m.Smoothing,
+	return New(in, m.Smoothing,
 		Conv{Out: 32, Kernel: 5, Pad: 2, Init: Gauss(1e-4)}, MaxPool{Kernel: 3, Stride: 2, Ceil: true}, ReLU{}, lrn,
 		Conv{Out: 32, Kernel: 5, Pad: 2, Init: Gauss(0.01)}, ReLU{}, mean, lrn,
 		Conv{Out: 64, Kernel: 5, Pad: 2, Init: Gauss(0.01)}, ReLU{}, mean,
-		Dense{Out: classes, Init: Gauss(0.01)})
+		Dense{Out: in.Classes, Init: Gauss(0.01)})
 }

@@ -23,13 +23,38 @@ type Dense struct {
 	NoBias bool
 }
 
+// Linear is Dense at each position of a sequence, or pixel of an image, by itself: with T
+// of them a sample is T rows of the products.
+type Linear struct {
+	Out    int
+	Init   Init // nil is He
+	NoBias bool
+}
+
+func (l Linear) bind(b *builder, x int) (int, error) {
+	name := b.name("linear")
+	if l.Out < 1 {
+		return 0, fmt.Errorf("nn: %s needs at least one output, not %d", name, l.Out)
+	}
+	x = b.images(x)
+	s := b.shape(x)
+	d := &dense{in: s.C, out: l.Out, rows: s.H * s.W, bias: -1, rounds: b.options.Precision == BFloat16}
+	d.weight = b.claim(name+".weight", sgd.Weight, l.Out, s.C, l.Init.fans(s.C, l.Out), 2*float64(s.Len())*float64(l.Out))
+	out := sgd.Shape{C: l.Out, H: s.H, W: s.W}
+	if l.NoBias {
+		return b.emit(d, x, out, d.weight), nil
+	}
+	d.bias = b.claim(name+".bias", sgd.Bias, 1, l.Out, constant(0), 0)
+	return b.emit(d, x, out, d.weight, d.bias), nil
+}
+
 func (l Dense) bind(b *builder, x int) (int, error) {
 	name := b.name("dense")
 	if l.Out < 1 {
 		return 0, fmt.Errorf("nn: %s needs at least one output, not %d", name, l.Out)
 	}
 	n := b.shape(x).Len()
-	d := &dense{in: n, out: l.Out, bias: -1, rounds: b.options.Precision == BFloat16}
+	d := &dense{in: n, out: l.Out, rows: 1, bias: -1, rounds: b.options.Precision == BFloat16}
 	d.weight = b.claim(name+".weight", sgd.Weight, l.Out, n, l.Init.fans(n, l.Out), 2*float64(n)*float64(l.Out))
 	if !b.values[x].planar {
 		b.places[d.weight] = rowShape{Shape: b.shape(x), flat: true}
@@ -43,6 +68,7 @@ func (l Dense) bind(b *builder, x int) (int, error) {
 
 type dense struct {
 	in, out      int
+	rows         int // of a sample
 	weight, bias int // spans; bias is −1 without
 	relu         bool
 	rounds       bool     // operands to bfloat16
@@ -74,7 +100,7 @@ func (d *denseOp) forward(r *run, p *microbatch) {
 	if d.rounded != nil {
 		d.rounded.forward(r, &d.dense, p)
 	} else {
-		gemm(r.threads, false, true, r.n, d.out, d.in, p.x, d.in, r.weights(d.weight), d.in, p.y, d.out)
+		gemm(r.threads, false, true, r.n*d.rows, d.out, d.in, p.x, d.in, r.weights(d.weight), d.in, p.y, d.out)
 	}
 	switch {
 	case d.bias >= 0:
@@ -105,9 +131,9 @@ func (d *denseOp) backward(r *run, p *microbatch) {
 		d.rounded.backward(r, &d.dense, p)
 		return
 	}
-	gemm(r.threads, true, false, d.out, d.in, r.n, p.dy, d.out, p.x, d.in, r.slope(d.weight), d.in)
+	gemm(r.threads, true, false, d.out, d.in, r.n*d.rows, p.dy, d.out, p.x, d.in, r.slope(d.weight), d.in)
 	if p.dx != nil {
-		gemm(r.threads, false, false, r.n, d.in, d.out, p.dy, d.out, r.weights(d.weight), d.in, p.dx, d.in)
+		gemm(r.threads, false, false, r.n*d.rows, d.in, d.out, p.dy, d.out, r.weights(d.weight), d.in, p.dx, d.in)
 	}
 }
 

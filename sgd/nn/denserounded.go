@@ -77,18 +77,18 @@ func (d *roundedDense) multiply(r *run, m, n, k int, c []float32) {
 }
 
 func (d *roundedDense) forward(r *run, l *dense, p *microbatch) {
-	d.operands[0].set(f32.Values{Full: p.x, Half: p.xHalf}, r.n, l.in, false)
+	d.operands[0].set(f32.Values{Full: p.x, Half: p.xHalf}, r.n*l.rows, l.in, false)
 	d.operands[1].set(f32.Values{Full: r.param(l.weight)}, l.out, l.in, false)
-	d.multiply(r, r.n, l.out, l.in, p.y)
+	d.multiply(r, r.n*l.rows, l.out, l.in, p.y)
 }
 
 func (d *roundedDense) backward(r *run, l *dense, p *microbatch) {
-	d.operands[0].set(f32.Values{Full: p.dy}, r.n, l.out, true)
-	d.operands[1].set(f32.Values{Full: p.x, Half: p.xHalf}, r.n, l.in, true)
-	d.multiply(r, l.out, l.in, r.n, r.slope(l.weight))
+	d.operands[0].set(f32.Values{Full: p.dy}, r.n*l.rows, l.out, true)
+	d.operands[1].set(f32.Values{Full: p.x, Half: p.xHalf}, r.n*l.rows, l.in, true)
+	d.multiply(r, l.out, l.in, r.n*l.rows, r.slope(l.weight))
 	if p.dx != nil {
-		d.operands[0].set(f32.Values{Full: p.dy}, r.n, l.out, false)
+		d.operands[0].set(f32.Values{Full: p.dy}, r.n*l.rows, l.out, false)
 		d.operands[1].set(f32.Values{Full: r.param(l.weight)}, l.out, l.in, true)
-		d.multiply(r, r.n, l.in, l.out, p.dx)
+		d.multiply(r, r.n*l.rows, l.in, l.out, p.dx)
 	}
 }

@@ -10,7 +10,7 @@ import (
 
 // A model of one's own is a stack of layers; Grad fills a flat gradient.
 func Example() {
-	model, err := nn.New(sgd.Shape{C: 1, H: 8, W: 8}, 10, 0,
+	model, err := nn.New(sgd.Sample{Shape: sgd.Shape{C: 1, H: 8, W: 8}, Classes: 10}, 0,
 		nn.Conv{Out: 4, Kernel: 3, Pad: 1}, nn.ReLU{}, nn.MaxPool{Kernel: 2}, nn.Dense{Out: 10})
 	if err != nil {
 		panic(err)
@@ -49,7 +49,7 @@ func ExampleSpec() {
 	if err != nil {
 		panic(err)
 	}
-	model, err := spec.New(sgd.Shape{C: 1, H: 28, W: 28}, 10)
+	model, err := spec.New(sgd.Sample{Shape: sgd.Shape{C: 1, H: 28, W: 28}, Classes: 10})
 	if err != nil {
 		panic(err)
 	}

@@ -57,7 +57,7 @@ func testGolden(t *testing.T, path, spec string, in sgd.Shape, batch int, tolera
 			layout.View(p.Params, i)[j] = float32(centre + width*float64(v))
 		}
 	}
-	b := randomBatch(in, 10, batch)
+	b := randomBatch(sgd.Sample{Shape: in, Classes: 10}, batch)
 	for i := range b.X {
 		b.X[i] = 4*rng.Key(1).Float32(uint64(i)) - 2
 	}

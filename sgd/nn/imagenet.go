@@ -107,28 +107,28 @@ func (m ResNet101) Validate() error { return BottleneckResNet(m).validate() }
 func (m ResNet152) Validate() error { return BottleneckResNet(m).validate() }
 
 // New builds the model for inputs of any shape.
-func (m ResNet18) New(in sgd.Shape, classes int) (sgd.Model, error) {
-	return BasicResNet(m).build(in, classes, 2, 2, 2, 2)
+func (m ResNet18) New(in sgd.Sample) (sgd.Model, error) {
+	return BasicResNet(m).build(in, 2, 2, 2, 2)
 }
 
 // New builds the model for inputs of any shape.
-func (m ResNet34) New(in sgd.Shape, classes int) (sgd.Model, error) {
-	return BasicResNet(m).build(in, classes, 3, 4, 6, 3)
+func (m ResNet34) New(in sgd.Sample) (sgd.Model, error) {
+	return BasicResNet(m).build(in, 3, 4, 6, 3)
 }
 
 // New builds the model for inputs of any shape.
-func (m ResNet50) New(in sgd.Shape, classes int) (sgd.Model, error) {
-	return BottleneckResNet(m).build(in, classes, 3, 4, 6, 3)
+func (m ResNet50) New(in sgd.Sample) (sgd.Model, error) {
+	return BottleneckResNet(m).build(in, 3, 4, 6, 3)
 }
 
 // New builds the model for inputs of any shape.
-func (m ResNet101) New(in sgd.Shape, classes int) (sgd.Model, error) {
-	return BottleneckResNet(m).build(in, classes, 3, 4, 23, 3)
+func (m ResNet101) New(in sgd.Sample) (sgd.Model, error) {
+	return BottleneckResNet(m).build(in, 3, 4, 23, 3)
 }
 
 // New builds the model for inputs of any shape.
-func (m ResNet152) New(in sgd.Shape, classes int) (sgd.Model, error) {
-	return BottleneckResNet(m).build(in, classes, 3, 8, 36, 3)
+func (m ResNet152) New(in sgd.Sample) (sgd.Model, error) {
+	return BottleneckResNet(m).build(in, 3, 8, 36, 3)
 }
 
 func (m BasicResNet) validate() error {
@@ -137,10 +137,10 @@ func (m BasicResNet) validate() error {
 
 func (m BasicResNet) norm() normed { return normed{m.BNMomentum, m.Ghost} }
 
-func (m BasicResNet) build(in sgd.Shape, classes int, blocks ...int) (sgd.Model, error) {
+func (m BasicResNet) build(in sgd.Sample, blocks ...int) (sgd.Model, error) {
 	init := residualInits[m.Init]
 	r := residualNet{laws: init, norm: m.norm(), stem: m.Stem, expansion: 1}
-	return r.build(in, classes, m.Smoothing, blocks, func(width, stride int) Sequential {
+	return r.build(in, m.Smoothing, blocks, func(width, stride int) Sequential {
 		return Sequential{
 			Conv{Out: width, Kernel: 3, Stride: stride, Pad: 1, NoBias: true, Init: init.conv}, r.norm.layer(false), ReLU{},
 			Conv{Out: width, Kernel: 3, Pad: 1, NoBias: true, Init: init.conv}, r.norm.layer(m.ZeroGamma),
@@ -158,10 +158,10 @@ func (m BottleneckResNet) validate() error {
 
 func (m BottleneckResNet) norm() normed { return normed{m.BNMomentum, m.Ghost} }
 
-func (m BottleneckResNet) build(in sgd.Shape, classes int, blocks ...int) (sgd.Model, error) {
+func (m BottleneckResNet) build(in sgd.Sample, blocks ...int) (sgd.Model, error) {
 	init := residualInits[m.Init]
 	r := residualNet{laws: init, norm: m.norm(), stem: m.Stem, expansion: 4}
-	return r.build(in, classes, m.Smoothing, blocks, func(width, stride int) Sequential {
+	return r.build(in, m.Smoothing, blocks, func(width, stride int) Sequential {
 		first, second := 1, stride
 		if m.Version == "v1" {
 			first, second = stride, 1
@@ -206,7 +206,7 @@ type residualNet struct {
 	expansion int
 }
 
-func (r residualNet) build(in sgd.Shape, classes int, smoothing float64, blocks []int, body func(width, stride int) Sequential) (sgd.Model, error) {
+func (r residualNet) build(in sgd.Sample, smoothing float64, blocks []int, body func(width, stride int) Sequential) (sgd.Model, error) {
 	layers, modules := stems[r.stem](r.laws.conv, r.norm), []string{"conv1", "bn1"}
 	channels := 64
 	for stage, n := range blocks {
@@ -229,6 +229,6 @@ func (r residualNet) build(in sgd.Shape, classes int, smoothing float64, blocks 
 			layers = append(layers, l, ReLU{})
 		}
 	}
-	layers = append(layers, GlobalAvgPool{}, Dense{Out: classes, Init: r.laws.classifier})
-	return newNamed(in, classes, smoothing, append(modules, "fc"), layers)
+	layers = append(layers, GlobalAvgPool{}, Dense{Out: in.Classes, Init: r.laws.classifier})
+	return newNamed(in, smoothing, append(modules, "fc"), layers)
 }

@@ -28,7 +28,7 @@ func (m Inception3) Validate() error {
 }
 
 // New builds the model for inputs of at least 75×75.
-func (m Inception3) New(in sgd.Shape, classes int) (sgd.Model, error) {
+func (m Inception3) New(in sgd.Sample) (sgd.Model, error) {
 	if err := checkSide("inception3", in, 75); err != nil {
 		return nil, err
 	}
@@ -42,9 +42,9 @@ func (m Inception3) New(in sgd.Shape, classes int) (sgd.Model, error) {
 		b.blockC("Mixed_6b.", 128), b.blockC("Mixed_6c.", 160), b.blockC("Mixed_6d.", 160), b.blockC("Mixed_6e.", 192),
 		b.blockD("Mixed_7a."),
 		b.blockE("Mixed_7b."), b.blockE("Mixed_7c."),
-		GlobalAvgPool{}, Dropout{Rate: m.Dropout}, Dense{Out: classes, Init: Glorot},
+		GlobalAvgPool{}, Dropout{Rate: m.Dropout}, Dense{Out: in.Classes, Init: Glorot},
 	}
-	return newNamed(in, classes, m.Smoothing, append(b.modules, "fc"), layers)
+	return newNamed(in, m.Smoothing, append(b.modules, "fc"), layers)
 }
 
 // inception makes the parts of the network, and notes their names as it goes.

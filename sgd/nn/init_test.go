@@ -35,7 +35,7 @@ func TestGoyalInit(t *testing.T) {
 			return name + "(" + options + ")"
 		}
 		for _, laws := range []string{"he", "goyal"} {
-			m, err := Models.MustParse(with("zero_gamma=true,init="+laws)).New(sgd.Shape{C: 3, H: 32, W: 32}, 1000)
+			m, err := Models.MustParse(with("zero_gamma=true,init=" + laws)).New(sgd.Sample{Shape: sgd.Shape{C: 3, H: 32, W: 32}, Classes: 1000})
 			if err != nil {
 				t.Fatal(err)
 			}

@@ -8,7 +8,7 @@ import (
 
 // Initial weights of a large model, in values drawn a second.
 func BenchmarkInit(b *testing.B) {
-	m, err := Models.MustParse("resnet50").New(sgd.Shape{C: 3, H: 224, W: 224}, 1000)
+	m, err := Models.MustParse("resnet50").New(sgd.Sample{Shape: sgd.Shape{C: 3, H: 224, W: 224}, Classes: 1000})
 	if err != nil {
 		b.Fatal(err)
 	}

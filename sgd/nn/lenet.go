@@ -18,7 +18,7 @@ var _ = Models.Add("lenet5", "LeNet-5 with ReLUs and max pooling", LeNet5{})
 func (m LeNet5) Validate() error { return checkSmoothing(m.Smoothing) }
 
 // New builds the model for inputs of at least 4×4.
-func (m LeNet5) New(in sgd.Shape, classes int) (sgd.Model, error) {
+func (m LeNet5) New(in sgd.Sample) (sgd.Model, error) {
 	if err := checkSide("lenet5", in, 4); err != nil {
 		return nil, err
 	}
@@ -30,8 +30,8 @@ func (m LeNet5) New(in sgd.Shape, classes int) (sgd.Model, error) {
 		second = 2
 	}
 	// ReLU and maximum commute, and behind the pool there is a quarter to do.
-	return New(in, classes, m.Smoothing,
+	return New(in, m.Smoothing,
 		Conv{Out: 6, Kernel: 5, Pad: first}, MaxPool{Kernel: 2}, ReLU{},
 		Conv{Out: 16, Kernel: 5, Pad: second}, MaxPool{Kernel: 2}, ReLU{},
-		Dense{Out: 120}, ReLU{}, Dense{Out: 84}, ReLU{}, Dense{Out: classes, Init: Glorot})
+		Dense{Out: 120}, ReLU{}, Dense{Out: 84}, ReLU{}, Dense{Out: in.Classes, Init: Glorot})
 }

@@ -36,7 +36,7 @@ func TestMixedLabelsMixTheLoss(t *testing.T) {
 // that is not mixed knows nothing of it.
 func TestPassOverMixedBatch(t *testing.T) {
 	t.Parallel()
-	m, err := Models.MustParse("mlp(hidden=[7])").New(sgd.Shape{C: 1, H: 2, W: 3}, 4)
+	m, err := Models.MustParse("mlp(hidden=[7])").New(sgd.Sample{Shape: sgd.Shape{C: 1, H: 2, W: 3}, Classes: 4})
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -28,8 +28,8 @@ var (
 func (m Logistic) Validate() error { return checkSmoothing(m.Smoothing) }
 
 // New builds the model for any input shape.
-func (m Logistic) New(in sgd.Shape, classes int) (sgd.Model, error) {
-	return New(in, classes, m.Smoothing, Dense{Out: classes, Init: Glorot})
+func (m Logistic) New(in sgd.Sample) (sgd.Model, error) {
+	return New(in, m.Smoothing, Dense{Out: in.Classes, Init: Glorot})
 }
 
 // Validate checks the options.
@@ -46,7 +46,7 @@ func (m MLP) Validate() error {
 }
 
 // New builds the model for any input shape.
-func (m MLP) New(in sgd.Shape, classes int) (sgd.Model, error) {
+func (m MLP) New(in sgd.Sample) (sgd.Model, error) {
 	var layers Sequential
 	for _, h := range m.Hidden {
 		layers = append(layers, Dense{Out: h}, ReLU{})
@@ -54,5 +54,5 @@ func (m MLP) New(in sgd.Shape, classes int) (sgd.Model, error) {
 			layers = append(layers, Dropout{Rate: m.Dropout})
 		}
 	}
-	return New(in, classes, m.Smoothing, append(layers, Dense{Out: classes, Init: Glorot})...)
+	return New(in, m.Smoothing, append(layers, Dense{Out: in.Classes, Init: Glorot})...)
 }

@@ -30,13 +30,13 @@ func (m MNISTCNN) Validate() error {
 }
 
 // New builds the model for inputs of at least 4×4.
-func (m MNISTCNN) New(in sgd.Shape, classes int) (sgd.Model, error) {
+func (m MNISTCNN) New(in sgd.Sample) (sgd.Model, error) {
 	if err := checkSide("mnistcnn", in, 4); err != nil {
 		return nil, err
 	}
 	// ReLU and maximum commute, and behind the pool there is a quarter to do.
-	return New(in, classes, m.Smoothing,
+	return New(in, m.Smoothing,
 		Conv{Out: 32, Kernel: 5, Pad: 2, Init: Glorot}, MaxPool{Kernel: 2}, ReLU{},
 		Conv{Out: 64, Kernel: 5, Pad: 2, Init: Glorot}, MaxPool{Kernel: 2}, ReLU{},
-		Dense{Out: 1024, Init: Glorot}, ReLU{}, Dropout{Rate: m.Dropout}, Dense{Out: classes, Init: Glorot})
+		Dense{Out: 1024, Init: Glorot}, ReLU{}, Dropout{Rate: m.Dropout}, Dense{Out: in.Classes, Init: Glorot})
 }

@@ -7,10 +7,10 @@ import (
 	"github.com/gradlab/gradlab/sgd"
 )
 
-// Spec is a model's options. New builds the model for inputs of shape in and
-// the given number of classes, or says what does not fit.
+// Spec is a model's options. New builds the model for samples of a form, or says what does
+// not fit.
 type Spec interface {
-	New(in sgd.Shape, classes int) (sgd.Model, error)
+	New(in sgd.Sample) (sgd.Model, error)
 }
 
 // Models is the zoo: every model by name.
@@ -34,7 +34,7 @@ func checkDropout(rate float64) error {
 }
 
 // checkSide names the least input a model can work on.
-func checkSide(model string, in sgd.Shape, least int) error {
+func checkSide(model string, in sgd.Sample, least int) error {
 	if in.H < least || in.W < least {
 		return fmt.Errorf("nn: %s needs inputs of at least %dx%d, not %dx%d", model, least, least, in.H, in.W)
 	}

@@ -3,6 +3,7 @@ package nn
 import (
 	"context"
 	"fmt"
+	"slices"
 
 	"github.com/gradlab/gradlab/internal/par"
 	"github.com/gradlab/gradlab/internal/rng"
@@ -12,8 +13,7 @@ import (
 // Net is a bound stack of layers under a softmax cross-entropy loss; it
 // implements sgd.Model.
 type Net struct {
-	in        sgd.Shape
-	classes   int
+	in        sgd.Sample
 	smoothing float64
 	layers    Sequential // as given
 	options   Options
@@ -44,23 +44,24 @@ const (
 	evalFloats = 8 << 20
 )
 
-// New binds layers to inputs of shape in. The last layer must have one output
-// per class. smoothing in [0, 1) smooths the labels of the training loss; Eval
-// reports the plain cross-entropy. Errors name the layer that does not fit.
-func New(in sgd.Shape, classes int, smoothing float64, layers ...Layer) (*Net, error) {
-	if in.C < 1 || in.H < 1 || in.W < 1 || classes < 1 {
-		return nil, fmt.Errorf("nn: no net from inputs of %v to %d classes", in, classes)
+// New binds layers to samples of the form in. The last layer must have one output per class
+// and label. The loss of a sample is the mean over its labels. smoothing in [0, 1) smooths
+// the labels of the training loss; Eval reports the plain cross-entropy. Errors name the
+// layer that does not fit.
+func New(in sgd.Sample, smoothing float64, layers ...Layer) (*Net, error) {
+	if in.C < 1 || in.H < 1 || in.W < 1 || in.Classes < 1 || in.Vocabulary < 0 || in.Targets < 0 {
+		return nil, fmt.Errorf("nn: no net for samples of %v", in)
 	}
 	if !(smoothing >= 0 && smoothing < 1) {
 		return nil, fmt.Errorf("nn: label smoothing must be in [0, 1), not %g", smoothing)
 	}
-	return build(in, classes, smoothing, layers, Options{LossScale: 1})
+	return build(in, smoothing, layers, Options{LossScale: 1})
 }
 
 // newNamed is New of layers that PyTorch knows by other names: modules has one for
 // each layer with parameters, in forward order.
-func newNamed(in sgd.Shape, classes int, smoothing float64, modules []string, layers Sequential) (*Net, error) {
-	n, err := New(in, classes, smoothing, layers...)
+func newNamed(in sgd.Sample, smoothing float64, modules []string, layers Sequential) (*Net, error) {
+	n, err := New(in, smoothing, layers...)
 	if err != nil {
 		return nil, err
 	}
@@ -68,17 +69,33 @@ func newNamed(in sgd.Shape, classes int, smoothing float64, modules []string, la
 	return n, nil
 }
 
-func build(in sgd.Shape, classes int, smoothing float64, layers Sequential, o Options) (*Net, error) {
-	b := newBuilder(in, o)
+// outputs says how many outputs a net for samples needs.
+func outputs(in sgd.Sample) string {
+	if in.Labels() > 1 {
+		return fmt.Sprintf("%d labels of %d classes", in.Labels(), in.Classes)
+	}
+	return fmt.Sprintf("%d classes", in.Classes)
+}
+
+func build(in sgd.Sample, smoothing float64, layers Sequential, o Options) (*Net, error) {
+	b := newBuilder(in.Shape, o)
+	b.values[0].tokens = in.Vocabulary > 0
+	b.vocabulary = in.Vocabulary
 	out, err := layers.bind(b, 0)
 	if err != nil {
 		return nil, err
 	}
-	if s := b.shape(out); s.Len() != classes {
-		return nil, fmt.Errorf("nn: the net ends in %v = %d values, want %d classes", s, s.Len(), classes)
+	if s := b.shape(out); s.Len() != in.Labels()*in.Classes {
+		return nil, fmt.Errorf("nn: the net ends in %v = %d values, want %s", s, s.Len(), outputs(in))
+	}
+	if b.values[out].tokens || slices.ContainsFunc(b.nodes, func(n node) bool {
+		_, ok := n.bound.(*embedding)
+		return b.values[n.x].tokens && !ok
+	}) {
+		return nil, fmt.Errorf("nn: samples are tokens; the first layer must be an Embedding")
 	}
 	return &Net{
-		in: in, classes: classes, smoothing: smoothing, layers: layers,
+		in: in, smoothing: smoothing, layers: layers,
 		options: o, layout: b.layout, inits: b.inits, flops: b.flops, plan: newPlan(b, out), out: out,
 		places: b.places,
 	}, nil
@@ -92,10 +109,13 @@ func (n *Net) Layout() sgd.Layout { return n.layout }
 func (n *Net) SpanFLOPs() []float64 { return append([]float64(nil), n.flops...) }
 
 // Metrics are accuracy, loss and, of more than ten classes, the share of labels among the
-// five best.
+// five best. Where samples have several labels the loss comes first.
 func (n *Net) Metrics() []sgd.Metric {
 	all := []sgd.Metric{sgd.Accuracy, sgd.Loss}
-	if n.classes > 10 {
+	if n.in.Labels() > 1 {
+		return []sgd.Metric{sgd.Loss, sgd.Accuracy}
+	}
+	if n.in.Classes > 10 {
 		all = append(all, sgd.Top5)
 	}
 	return all
@@ -155,7 +175,7 @@ func (n *Net) Grad(ctx context.Context, p sgd.Pass, b sgd.Batch) (float64, error
 	}
 	s.first, s.seed, s.threads = b.First, b.Seed, p.Threads
 	s.other, s.share = b.Other, b.Share
-	return s.gradPass(b.X[:b.N*n.in.Len()], b.Y[:b.N])
+	return s.gradPass(n.inputs(b))
 }
 
 // Eval scores a batch in inference mode: see sgd.Model. It fails as Grad does.
@@ -171,7 +191,7 @@ func (n *Net) Eval(params []float32, scratch sgd.Scratch, b sgd.Batch) (sgd.Scor
 		return sgd.Score{}, err
 	}
 	s.ctx, s.params, s.threads = context.Background(), params, 0
-	return s.evalPass(b.X[:b.N*n.in.Len()], b.Y[:b.N])
+	return s.evalPass(n.inputs(b))
 }
 
 func (n *Net) scratch(s sgd.Scratch) (*scratch, error) {
@@ -183,24 +203,57 @@ func (n *Net) scratch(s sgd.Scratch) (*scratch, error) {
 	return own, nil
 }
 
+// inputs are the samples of a batch, as numbers or tokens, and their labels.
+func (n *Net) inputs(b sgd.Batch) (in input, labels []int32) {
+	size := b.N * n.in.Len()
+	if n.in.Vocabulary > 0 {
+		in.tokens = b.Tokens[:size]
+	} else {
+		in.x = b.X[:size]
+	}
+	return in, b.Y[:b.N*n.in.Labels()]
+}
+
+func (n *Net) checkTokens(b sgd.Batch) error {
+	if n.in.Vocabulary == 0 {
+		return nil
+	}
+	for i, t := range b.Tokens[:b.N*n.in.Len()] {
+		if t < 0 || int(t) >= n.in.Vocabulary {
+			return fmt.Errorf("nn: token %d of sample %d is not in 0..%d", t, i/n.in.Len(), n.in.Vocabulary-1)
+		}
+	}
+	return nil
+}
+
 func (n *Net) check(b sgd.Batch) error {
 	if b.Side != 0 && (b.Side != n.in.H || b.Side != n.in.W) || b.Side == 0 && n.whole != nil {
 		return fmt.Errorf("nn: a batch of side %d for a net of %v", b.Side, n.in)
 	}
-	if b.N < 0 || len(b.X) < b.N*n.in.Len() || len(b.Y) < b.N {
-		return fmt.Errorf("nn: a batch of %d samples of %v has %d inputs and %d labels", b.N, n.in, len(b.X), len(b.Y))
+	given, labels := len(b.X), n.in.Labels()
+	if n.in.Vocabulary > 0 {
+		given = len(b.Tokens)
+	}
+	if b.N < 0 || given < b.N*n.in.Len() || len(b.Y) < b.N*labels {
+		return fmt.Errorf("nn: a batch of %d samples of %v has %d inputs and %d labels", b.N, n.in, given, len(b.Y))
+	}
+	if err := n.checkTokens(b); err != nil {
+		return err
+	}
+	if len(b.Share) > 0 && labels > 1 {
+		return fmt.Errorf("nn: samples of %d labels are mixed", labels)
 	}
 	if len(b.Share) > 0 && (len(b.Share) < b.N || len(b.Other) < b.N) {
 		return fmt.Errorf("nn: a batch of %d samples has %d shares and %d other labels", b.N, len(b.Share), len(b.Other))
 	}
 	for i := range len(b.Share[:min(len(b.Share), b.N)]) {
-		if y := b.Other[i]; y < 0 || int(y) >= n.classes || !(b.Share[i] >= 0 && b.Share[i] <= 1) {
+		if y := b.Other[i]; y < 0 || int(y) >= n.in.Classes || !(b.Share[i] >= 0 && b.Share[i] <= 1) {
 			return fmt.Errorf("nn: sample %d is mixed with label %d by a share of %g", i, y, 1-b.Share[i])
 		}
 	}
-	for i, y := range b.Y[:b.N] {
-		if y < 0 || int(y) >= n.classes {
-			return fmt.Errorf("nn: label %d of sample %d is not in 0..%d", y, i, n.classes-1)
+	for i, y := range b.Y[:b.N*labels] {
+		if y < 0 || int(y) >= n.in.Classes {
+			return fmt.Errorf("nn: label %d of sample %d is not in 0..%d", y, i/labels, n.in.Classes-1)
 		}
 	}
 	return nil

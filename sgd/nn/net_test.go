@@ -52,7 +52,7 @@ func TestParameterCounts(t *testing.T) {
 		{"inception3", sgd.Shape{C: 3, H: 299, W: 299}, 1000, 23834568, 5713216096},
 		{"airbench94", cifar, 10, 1971352, 117870592}, // the whitening is frozen
 	} {
-		m, err := Models.MustParse(c.spec).New(c.in, c.classes)
+		m, err := Models.MustParse(c.spec).New(sgd.Sample{Shape: c.in, Classes: c.classes})
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -116,7 +116,7 @@ func TestGradDoesNotAllocate(t *testing.T) {
 		"resnet50": {C: 3, H: 33, W: 32}, "mnistcnn": {C: 1, H: 12, W: 12}, "quadratic": mnist,
 		"wrn(10,1,ghost=8,dropout=0.1)": {C: 3, H: 16, W: 16}, "airbench94(widths=[8,8,8])": cifar, "inception3": {C: 3, H: 75, W: 75},
 	} {
-		if large(t, spec, in) {
+		if large(t, spec, sgd.Sample{Shape: in, Classes: 10}) {
 			continue
 		}
 		m, p := newPass(t, spec, in)
@@ -124,7 +124,7 @@ func TestGradDoesNotAllocate(t *testing.T) {
 		if spec == "inception3" {
 			n = 2
 		}
-		b := randomBatch(in, 10, n)
+		b := randomBatch(sgd.Sample{Shape: in, Classes: 10}, n)
 		least := func(pass func()) float64 {
 			pass()
 			pass()
@@ -161,14 +161,14 @@ func TestBitsDoNotDependOnThreads(t *testing.T) {
 		case spec == "inception3":
 			in = sgd.Shape{C: 3, H: 75, W: 76}
 		}
-		if large(t, spec, in) {
+		if large(t, spec, sgd.Sample{Shape: in, Classes: 10}) {
 			continue
 		}
 		n := 37
 		if spec == "inception3" {
 			n = 5
 		}
-		b := randomBatch(in, 10, n)
+		b := randomBatch(sgd.Sample{Shape: in, Classes: 10}, n)
 		grad := func(threads, limit int) ([]float32, float64) {
 			defer runtime.GOMAXPROCS(runtime.GOMAXPROCS(threads))
 			m, p := newPass(t, spec, in)
@@ -195,7 +195,7 @@ func TestBitsDoNotDependOnThreads(t *testing.T) {
 func TestDropoutDoesNotDependOnTheSplit(t *testing.T) {
 	t.Parallel()
 	m, p := newPass(t, "mlp(hidden=[50,40],dropout=0.5)", mnist)
-	b := randomBatch(mnist, 10, 8)
+	b := randomBatch(sgd.Sample{Shape: mnist, Classes: 10}, 8)
 	whole, err := m.Grad(context.Background(), p, b)
 	if err != nil {
 		t.Fatal(err)
@@ -234,7 +234,7 @@ func TestEvalIsForwardWithoutDropout(t *testing.T) {
 	t.Parallel()
 	with, p := newPass(t, "mlp(hidden=[20],dropout=0.5)", mnist)
 	without, q := newPass(t, "mlp(hidden=[20])", mnist)
-	b := randomBatch(mnist, 10, 200) // more than one chunk
+	b := randomBatch(sgd.Sample{Shape: mnist, Classes: 10}, 200) // more than one chunk
 	score, err := with.Eval(p.Params, p.Scratch, b)
 	if err != nil {
 		t.Fatal(err)
@@ -283,7 +283,7 @@ func TestBatchNormRunningStatistics(t *testing.T) {
 func TestCallbacksAndErrors(t *testing.T) {
 	t.Parallel()
 	m, p := newPass(t, "resnet20", sgd.Shape{C: 1, H: 8, W: 8})
-	b := randomBatch(sgd.Shape{C: 1, H: 8, W: 8}, 10, 4)
+	b := randomBatch(sgd.Sample{Shape: sgd.Shape{C: 1, H: 8, W: 8}, Classes: 10}, 4)
 	want, err := m.Grad(context.Background(), p, b)
 	if err != nil {
 		t.Fatal(err)
@@ -324,26 +324,28 @@ func TestCallbacksAndErrors(t *testing.T) {
 	}
 }
 
-// leastInput is the smallest of a few shapes that a model can work on.
-func leastInput(t testing.TB, spec string) sgd.Shape {
+// leastInput is the smallest of a few samples that a model can work on.
+func leastInput(t testing.TB, spec string) sgd.Sample {
 	t.Helper()
 	var errs []error
-	for _, in := range []sgd.Shape{{C: 2, H: 8, W: 8}, {C: 3, H: 32, W: 32}, {C: 3, H: 75, W: 75}} {
-		if _, err := Models.MustParse(spec).New(in, 10); err == nil {
+	for _, in := range []sgd.Sample{
+		{Shape: sgd.Shape{C: 2, H: 8, W: 8}, Classes: 10}, {Shape: cifar, Classes: 10}, {Shape: sgd.Shape{C: 3, H: 75, W: 75}, Classes: 10}, passageOf(16, 10),
+	} {
+		if _, err := Models.MustParse(spec).New(in); err == nil {
 			return in
 		} else {
 			errs = append(errs, err)
 		}
 	}
 	t.Fatal(errors.Join(errs...))
-	return sgd.Shape{}
+	return sgd.Sample{}
 }
 
 // large says that a model is too large for a test of all models: those that are have
 // a smaller one beside them, of the same parts. With the tag long fewer are.
-func large(t testing.TB, spec string, in sgd.Shape) bool {
+func large(t testing.TB, spec string, in sgd.Sample) bool {
 	t.Helper()
-	m, err := Models.MustParse(spec).New(in, 10)
+	m, err := Models.MustParse(spec).New(in)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -360,11 +362,11 @@ func TestCallbacksComeInOrder(t *testing.T) {
 		if large(t, spec, in) {
 			continue
 		}
-		m, p := newPass(t, spec, in)
+		m, p := newPassOf(t, spec, in)
 		var needed, ready []int
 		p.Need = func(s int) error { needed = append(needed, s); return nil }
 		p.Ready = func(s int) error { ready = append(ready, s); return nil }
-		if _, err := m.Grad(context.Background(), p, randomBatch(in, 10, 2)); err != nil {
+		if _, err := m.Grad(context.Background(), p, randomBatch(in, 2)); err != nil {
 			t.Fatal(err)
 		}
 		var want []int
@@ -385,7 +387,7 @@ func TestNonFiniteValuesDoNoHarm(t *testing.T) {
 	t.Parallel()
 	for _, spec := range []string{"lenet5", "cifar10_full", "resnet20"} {
 		m, p := newPass(t, spec, sgd.Shape{C: 1, H: 12, W: 12})
-		b := randomBatch(sgd.Shape{C: 1, H: 12, W: 12}, 10, 4)
+		b := randomBatch(sgd.Sample{Shape: sgd.Shape{C: 1, H: 12, W: 12}, Classes: 10}, 4)
 		for _, v := range []float64{math.NaN(), math.Inf(1), math.Inf(-1)} {
 			b.X[5] = float32(v)
 			loss, err := m.Grad(context.Background(), p, b)
@@ -406,12 +408,12 @@ func TestConstructionErrors(t *testing.T) {
 	t.Parallel()
 	tiny := sgd.Shape{C: 1, H: 2, W: 3}
 	for text, want := range map[string]string{"lenet5": "at least 4x4", "mnistcnn": "at least 4x4", "cifar10_full": "at least 8x8"} {
-		if _, err := Models.MustParse(text).New(tiny, 10); err == nil || !strings.Contains(err.Error(), want) {
+		if _, err := Models.MustParse(text).New(sgd.Sample{Shape: tiny, Classes: 10}); err == nil || !strings.Contains(err.Error(), want) {
 			t.Errorf("%s on %v: %v", text, tiny, err)
 		}
 	}
 	for text, side := range map[string]int{"lenet5": 4, "mnistcnn": 4, "cifar10_full": 8, "resnet20": 4} {
-		if _, err := Models.MustParse(text).New(sgd.Shape{C: 1, H: side, W: side}, 10); err != nil {
+		if _, err := Models.MustParse(text).New(sgd.Sample{Shape: sgd.Shape{C: 1, H: side, W: side}, Classes: 10}); err != nil {
 			t.Errorf("%s at its least side %d: %v", text, side, err)
 		}
 	}
@@ -423,7 +425,7 @@ func TestConstructionErrors(t *testing.T) {
 		"to a shortcut of":    {Residual{Body: Sequential{Conv{Out: 3, Kernel: 1}}, Shortcut: Sequential{Conv{Out: 4, Kernel: 1}}}},
 		"at least one output": {Dense{}},
 	} {
-		if _, err := New(in, 10, 0, layers...); err == nil || !strings.Contains(err.Error(), want) {
+		if _, err := New(sgd.Sample{Shape: in, Classes: 10}, 0, layers...); err == nil || !strings.Contains(err.Error(), want) {
 			t.Errorf("want an error with %q, got %v", want, err)
 		}
 	}

@@ -42,7 +42,7 @@ func (n *Net) With(o Options) (*Net, error) {
 			o.LossScale = DefaultLossScale
 		}
 	}
-	other, err := build(n.in, n.classes, n.smoothing, n.layers, o)
+	other, err := build(n.in, n.smoothing, n.layers, o)
 	if err != nil {
 		return nil, err
 	}

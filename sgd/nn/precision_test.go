@@ -55,7 +55,7 @@ func TestPrecision(t *testing.T) {
 		{"airbench94(widths=[8,8,8])", sgd.Shape{C: 3, H: 25, W: 26}},
 	}) {
 		spec, in := c.spec, c.in
-		b := randomBatch(in, 10, 40)
+		b := randomBatch(sgd.Sample{Shape: in, Classes: 10}, 40)
 		m, p := newPass(t, spec, in)
 		loss, err := m.Grad(context.Background(), p, b)
 		if err != nil {
@@ -114,7 +114,7 @@ func TestPrecisionOfBranches(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	b, params := randomBatch(in, 10, 24), make([]float32, full.layout.Size())
+	b, params := randomBatch(sgd.Sample{Shape: in, Classes: 10}, 24), make([]float32, full.layout.Size())
 	full.Init(params, 1)
 	grad := func(n *Net) (float64, []float32) {
 		p := sgd.Pass{Params: params, Grad: make([]float32, len(params)), Scratch: n.NewScratch()}
@@ -141,7 +141,7 @@ func TestLossScale(t *testing.T) {
 			w[i] *= 1e-4
 		}
 	}
-	b := randomBatch(in, 10, 40)
+	b := randomBatch(sgd.Sample{Shape: in, Classes: 10}, 40)
 	grad := func(o Options) (*Net, []float32) {
 		n, p := withOptions(t, "mnistcnn(dropout=0)", in, o)
 		small(n.Layout(), p.Params)
@@ -170,7 +170,7 @@ func TestLossScale(t *testing.T) {
 
 func TestPrecisionTakesTwoBytes(t *testing.T) {
 	in := sgd.Shape{C: 3, H: 16, W: 16}
-	b := randomBatch(in, 10, 10)
+	b := randomBatch(sgd.Sample{Shape: in, Classes: 10}, 10)
 	for _, precision := range []Precision{BFloat16, Float16} {
 		n, p := withOptions(t, "resnet20", in, Options{Precision: precision})
 		step := func() {
@@ -208,7 +208,7 @@ func TestWithRefuses(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if _, err := n.Grad(context.Background(), p, randomBatch(mnist, 10, 2)); err == nil {
+	if _, err := n.Grad(context.Background(), p, randomBatch(sgd.Sample{Shape: mnist, Classes: 10}, 2)); err == nil {
 		t.Error("a scratch of another net passes")
 	}
 	for _, c := range []Precision{Float32, BFloat16, Float16} {

@@ -40,8 +40,8 @@ func (m Quadratic) Validate() error {
 	return nil
 }
 
-// New builds the model; shape and classes do not matter.
-func (m Quadratic) New(sgd.Shape, int) (sgd.Model, error) {
+// New builds the model; the form of samples does not matter.
+func (m Quadratic) New(sgd.Sample) (sgd.Model, error) {
 	if err := m.Validate(); err != nil {
 		return nil, fmt.Errorf("nn: quadratic: %w", err)
 	}

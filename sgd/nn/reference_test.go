@@ -49,14 +49,14 @@ type derivative func(dy []float64) []float64
 
 // loss returns the mean loss and, in training, sets the gradient.
 func (r *reference) loss(x []float64, labels []int32) float64 {
-	r.n, r.spans, r.drops = len(labels), 0, 0
+	r.n, r.spans, r.drops = len(labels)/r.net.in.Labels(), 0, 0
 	r.margin, r.spread = math.Inf(1), math.Inf(1)
-	z, back := r.layer(r.net.layers, images{r.net.in, true, x})
+	z, back := r.layer(r.net.layers, images{r.net.in.Shape, true, x})
 	smoothing := r.net.smoothing
 	if !r.train {
 		smoothing = 0
 	}
-	classes := z.Len()
+	classes := r.net.in.Classes
 	dz, loss := make([]float64, len(z.v)), 0.0
 	for s, label := range labels {
 		z, dz := z.v[s*classes:(s+1)*classes], dz[s*classes:(s+1)*classes]
@@ -69,8 +69,8 @@ func (r *reference) loss(x []float64, labels []int32) float64 {
 			if k == int(label) {
 				q += 1 - smoothing
 			}
-			loss -= q * (v - math.Log(norm)) / float64(r.n)
-			dz[k] = (math.Exp(v)/norm - q) / float64(r.n)
+			loss -= q * (v - math.Log(norm)) / float64(len(labels))
+			dz[k] = (math.Exp(v)/norm - q) / float64(len(labels))
 		}
 	}
 	if r.train {
@@ -107,8 +107,27 @@ func (r *reference) layer(l Layer, x images) (images, derivative) {
 	case Scale:
 		return r.scale(l, x)
 	}
+	if e, ok := l.(Embedding); ok {
+		return r.embedding(e, x)
+	}
 	x = r.turned(x)
 	switch l := l.(type) {
+	case Unembedding:
+		return r.unembedding(x)
+	case Positions:
+		return r.positions(x)
+	case Linear:
+		return r.linear(l, x)
+	case LayerNorm:
+		return r.rowNorm(true, !l.NoBias, l.Epsilon, x)
+	case RMSNorm:
+		return r.rowNorm(false, false, l.Epsilon, x)
+	case Rotary:
+		return r.rotary(l, x)
+	case Attention:
+		return r.attention(l, x)
+	case SwiGLU:
+		return r.swiglu(x)
 	case Conv:
 		return r.conv(l, x)
 	case BatchNorm:

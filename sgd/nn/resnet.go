@@ -66,23 +66,23 @@ func (m ResNet56) Validate() error { return CIFARResNet(m).validate() }
 func (m ResNet110) Validate() error { return CIFARResNet(m).validate() }
 
 // New builds the model for inputs of at least 4×4.
-func (m ResNet20) New(in sgd.Shape, classes int) (sgd.Model, error) {
-	return CIFARResNet(m).build("resnet20", in, classes, 3)
+func (m ResNet20) New(in sgd.Sample) (sgd.Model, error) {
+	return CIFARResNet(m).build("resnet20", in, 3)
 }
 
 // New builds the model for inputs of at least 4×4.
-func (m ResNet32) New(in sgd.Shape, classes int) (sgd.Model, error) {
-	return CIFARResNet(m).build("resnet32", in, classes, 5)
+func (m ResNet32) New(in sgd.Sample) (sgd.Model, error) {
+	return CIFARResNet(m).build("resnet32", in, 5)
 }
 
 // New builds the model for inputs of at least 4×4.
-func (m ResNet56) New(in sgd.Shape, classes int) (sgd.Model, error) {
-	return CIFARResNet(m).build("resnet56", in, classes, 9)
+func (m ResNet56) New(in sgd.Sample) (sgd.Model, error) {
+	return CIFARResNet(m).build("resnet56", in, 9)
 }
 
 // New builds the model for inputs of at least 4×4.
-func (m ResNet110) New(in sgd.Shape, classes int) (sgd.Model, error) {
-	return CIFARResNet(m).build("resnet110", in, classes, 18)
+func (m ResNet110) New(in sgd.Sample) (sgd.Model, error) {
+	return CIFARResNet(m).build("resnet110", in, 18)
 }
 
 func (m CIFARResNet) validate() error {
@@ -91,7 +91,7 @@ func (m CIFARResNet) validate() error {
 
 func (m CIFARResNet) norm() normed { return normed{m.BNMomentum, m.Ghost} }
 
-func (m CIFARResNet) build(name string, in sgd.Shape, classes, blocks int) (sgd.Model, error) {
+func (m CIFARResNet) build(name string, in sgd.Sample, blocks int) (sgd.Model, error) {
 	if err := checkSide(name, in, 4); err != nil {
 		return nil, err
 	}
@@ -112,6 +112,6 @@ func (m CIFARResNet) build(name string, in sgd.Shape, classes, blocks int) (sgd.
 			}}, ReLU{})
 		}
 	}
-	layers = append(layers, GlobalAvgPool{}, Dense{Out: classes, Init: init.classifier})
-	return New(in, classes, m.Smoothing, layers...)
+	layers = append(layers, GlobalAvgPool{}, Dense{Out: in.Classes, Init: init.classifier})
+	return New(in, m.Smoothing, layers...)
 }

@@ -81,8 +81,8 @@ type run struct {
 	threads     int // goroutines at most; set to 0, all there are
 	team        par.Team
 
-	x            []float32 // the samples
-	mem          *memory   // where values lie
+	input                // the samples
+	mem          *memory // where values lie
 	acts, slopes kept
 	slots        [maxSlots]slot
 
@@ -124,9 +124,23 @@ func (r *run) init(p *plan, layout *sgd.Layout, precision Precision) {
 	r.forwardLane, r.backwardLane, r.unfoldPiece = r.doForward, r.doBackward, r.doUnfold
 }
 
-// start prepares for a pass over n samples x.
-func (r *run) start(x []float32, n int) {
-	r.x, r.n = x, n
+// input is the samples of a pass: numbers, or tokens.
+type input struct {
+	x      []float32
+	tokens []int32
+}
+
+// from is the samples behind the first n values.
+func (in input) from(n int) input {
+	if in.tokens != nil {
+		return input{tokens: in.tokens[n:]}
+	}
+	return input{x: in.x[n:]}
+}
+
+// start prepares for a pass over n samples.
+func (r *run) start(in input, n int) {
+	r.input, r.n = in, n
 	if all := min(par.Threads(), maxSlots); r.threads < 1 || r.threads > all {
 		r.threads = all
 	}
@@ -331,6 +345,8 @@ func (p *microbatch) next(r *run) bool {
 func (r *run) value(p *microbatch, v int, b buffer, read bool) []float32 {
 	switch {
 	case v < 0:
+		return nil
+	case v == 0 && r.tokens != nil:
 		return nil
 	case v == 0:
 		size := r.mem.values[0].size

@@ -27,10 +27,10 @@ func newScratch(n *Net) *scratch {
 
 // gradPass runs forward, loss and backward. The run's parameters, gradient and
 // callbacks are set.
-func (s *scratch) gradPass(x []float32, labels []int32) (loss float64, err error) {
+func (s *scratch) gradPass(in input, labels []int32) (loss float64, err error) {
 	defer s.finish()
 	s.train = true
-	s.start(x, len(labels))
+	s.start(in, len(labels)/s.net.in.Labels())
 	if err := s.goAhead(); err != nil {
 		return 0, err
 	}
@@ -66,7 +66,7 @@ func (s *scratch) gradPass(x []float32, labels []int32) (loss float64, err error
 func (s *scratch) lossPass(labels []int32, scale float64) (loss float64) {
 	all := microbatch{hi: s.n}
 	logits, dz := s.value(&all, s.net.out, bufX, true), s.gradient(&all, s.logits, bufDY, false)
-	classes, mean := s.net.classes, 1/float64(s.n)
+	classes, mean := s.net.in.Classes, 1/float64(len(labels))
 	for i, y := range labels {
 		lo, hi := i*classes, (i+1)*classes
 		loss += crossEntropy(logits[lo:hi], int(y), s.net.smoothing, scale*mean, dz[lo:hi])
@@ -79,23 +79,24 @@ func (s *scratch) lossPass(labels []int32, scale float64) (loss float64) {
 }
 
 // outputs are the logits of n samples, averaged over the looks at them.
-func (s *scratch) outputs(x []float32, n int) ([]float32, error) {
-	once := func(x []float32) ([]float32, error) {
-		s.start(x, n)
+func (s *scratch) outputs(in input, n int) ([]float32, error) {
+	once := func(in input) ([]float32, error) {
+		s.start(in, n)
 		if err := s.goAhead(); err != nil {
 			return nil, err
 		}
 		return s.value(&microbatch{hi: n}, s.net.out, bufX, true), nil
 	}
 	if len(s.net.looks) < 2 {
-		return once(x)
+		return once(in)
 	}
-	sum := grow(&s.mean, n*s.net.classes)
+	x := in.x[:n*s.net.in.Len()]
+	sum := grow(&s.mean, n*s.net.in.Classes)
 	clear(sum)
 	seen, total := grow(&s.seen, len(x)), float32(0)
 	for _, l := range s.net.looks {
-		l.at(seen, x, s.net.in)
-		logits, err := once(seen)
+		l.at(seen, x, s.net.in.Shape)
+		logits, err := once(input{x: seen})
 		if err != nil {
 			return nil, err
 		}
@@ -106,11 +107,11 @@ func (s *scratch) outputs(x []float32, n int) ([]float32, error) {
 	return sum, nil
 }
 
-// evalPass scores x chunk by chunk. The run's parameters are set.
-func (s *scratch) evalPass(x []float32, labels []int32) (score sgd.Score, err error) {
+// evalPass scores samples chunk by chunk. The run's parameters are set.
+func (s *scratch) evalPass(in input, labels []int32) (score sgd.Score, err error) {
 	defer s.finish()
 	s.train = false
-	classes, size := s.net.classes, s.net.in.Len()
+	classes, size, each := s.net.in.Classes, s.net.in.Len(), s.net.in.Labels()
 	var of []func(z []float32, y int) float64
 	for _, m := range s.net.Metrics() {
 		of = append(of, measures[m])
@@ -118,25 +119,25 @@ func (s *scratch) evalPass(x []float32, labels []int32) (score sgd.Score, err er
 	score.Sums = make([]float64, len(of))
 	chunk := max(evalLeast, min(evalFloats/max(1, s.passes.acts), evalMost))
 	for len(labels) > 0 {
-		n := min(len(labels), chunk)
-		logits, err := s.outputs(x[:n*size], n)
+		n := min(len(labels)/each, chunk)
+		logits, err := s.outputs(in, n)
 		if err != nil {
 			return sgd.Score{}, err
 		}
-		for i, y := range labels[:n] {
+		for i, y := range labels[:n*each] {
 			z := logits[i*classes : (i+1)*classes]
 			for k, f := range of {
-				score.Sums[k] += f(z, int(y))
+				score.Sums[k] += f(z, int(y)) / float64(each)
 			}
 		}
 		score.N += n
-		x, labels = x[n*size:], labels[n:]
+		in, labels = in.from(n*size), labels[n*each:]
 	}
 	return score, nil
 }
 
 // finish lets go of what the caller owns.
 func (s *scratch) finish() {
-	s.ctx, s.params, s.grad, s.need, s.ready, s.x = nil, nil, nil, nil, nil, nil
+	s.ctx, s.params, s.grad, s.need, s.ready, s.input = nil, nil, nil, nil, nil, input{}
 	s.sum, s.failed = nil, nil
 }

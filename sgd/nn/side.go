@@ -12,13 +12,13 @@ import (
 func (n *Net) At(side int) (sgd.Model, error) {
 	switch {
 	case n.in.H != n.in.W || n.in.H < 2:
-		return nil, fmt.Errorf("nn: inputs of %v are no square pictures", n.in)
+		return nil, fmt.Errorf("nn: inputs of %v are no square pictures", n.in.Shape)
 	case side < 1 || side > n.in.H:
-		return nil, fmt.Errorf("nn: no side of %d within %v", side, n.in)
+		return nil, fmt.Errorf("nn: no side of %d within %v", side, n.in.Shape)
 	}
 	in := n.in
 	in.H, in.W = side, side
-	other, err := build(in, n.classes, n.smoothing, n.layers, n.options)
+	other, err := build(in, n.smoothing, n.layers, n.options)
 	if err != nil {
 		return nil, fmt.Errorf("it does not fit pictures of side %d: %w", side, err)
 	}

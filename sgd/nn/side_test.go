@@ -22,7 +22,7 @@ func TestOtherSides(t *testing.T) {
 			n, p := withOptions(t, spec, cifar, Options{Precision: precision})
 			for _, side := range sides {
 				in := sgd.Shape{C: 3, H: side, W: side}
-				b := randomBatch(in, 10, 4)
+				b := randomBatch(sgd.Sample{Shape: in, Classes: 10}, 4)
 				alone, q := withOptions(t, spec, in, Options{Precision: precision})
 				copy(q.Params, p.Params)
 				want, err := alone.Grad(context.Background(), q, b)
@@ -62,7 +62,7 @@ func TestSidesShareMemory(t *testing.T) {
 	}
 	var steps []step
 	for _, side := range []int{8, 16, 24, 32} {
-		m, b := sgd.Model(n), randomBatch(sgd.Shape{C: 3, H: side, W: side}, 10, 4)
+		m, b := sgd.Model(n), randomBatch(sgd.Sample{Shape: sgd.Shape{C: 3, H: side, W: side}, Classes: 10}, 4)
 		if side < 32 {
 			var err error
 			if m, err = n.At(side); err != nil {
@@ -99,7 +99,7 @@ func TestFixedSides(t *testing.T) {
 	for spec, want := range map[string]string{
 		"lenet5": "has a fixed side", "mlp": "has a fixed side", "resnet20": "no side of 33", "cifar10_full": "has a fixed side", "airbench94(widths=[4,6,5])": "does not fit pictures of side 16",
 	} {
-		m, err := Models.MustParse(spec).New(cifar, 10)
+		m, err := Models.MustParse(spec).New(sgd.Sample{Shape: cifar, Classes: 10})
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -116,7 +116,7 @@ func TestFixedSides(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	b := randomBatch(cifar, 10, 2)
+	b := randomBatch(sgd.Sample{Shape: cifar, Classes: 10}, 2)
 	if _, err := at.Grad(context.Background(), p, b); err == nil {
 		t.Error("a net of side 16 takes pictures of 32")
 	}

@@ -41,7 +41,7 @@ func (m VGG16) Validate() error {
 }
 
 // New builds the model for inputs of at least 32×32.
-func (m VGG16) New(in sgd.Shape, classes int) (sgd.Model, error) {
+func (m VGG16) New(in sgd.Sample) (sgd.Model, error) {
 	if err := checkSide("vgg16", in, 32); err != nil {
 		return nil, err
 	}
@@ -65,12 +65,12 @@ func (m VGG16) New(in sgd.Shape, classes int) (sgd.Model, error) {
 		at++
 	}
 	if m.Head == "small" {
-		layers = append(layers, GlobalAvgPool{}, Dense{Out: classes, Init: Gauss(0.01)})
-		return newNamed(in, classes, m.Smoothing, append(modules, "classifier"), layers)
+		layers = append(layers, GlobalAvgPool{}, Dense{Out: in.Classes, Init: Gauss(0.01)})
+		return newNamed(in, m.Smoothing, append(modules, "classifier"), layers)
 	}
 	layers = append(layers, AdaptiveAvgPool{Side: 7},
 		Dense{Out: 4096, Init: Gauss(0.01)}, ReLU{}, Dropout{Rate: m.Dropout},
 		Dense{Out: 4096, Init: Gauss(0.01)}, ReLU{}, Dropout{Rate: m.Dropout},
-		Dense{Out: classes, Init: Gauss(0.01)})
-	return newNamed(in, classes, m.Smoothing, append(modules, "classifier.0", "classifier.3", "classifier.6"), layers)
+		Dense{Out: in.Classes, Init: Gauss(0.01)})
+	return newNamed(in, m.Smoothing, append(modules, "classifier.0", "classifier.3", "classifier.6"), layers)
 }

@@ -24,7 +24,7 @@ func (n *Net) logits(t testing.TB, params, x []float32) []float32 {
 	s := newScratch(n)
 	s.ctx, s.params = context.Background(), params
 	samples := len(x) / n.in.Len()
-	s.start(x, samples)
+	s.start(input{x: x}, samples)
 	if err := s.goAhead(); err != nil {
 		t.Fatal(err)
 	}
@@ -93,7 +93,7 @@ func TestPyTorchWeights(t *testing.T) {
 		name, _, _ := strings.Cut(spec, "(")
 		t.Run(name, func(t *testing.T) {
 			file := readTorch(t, "testdata/torch/logits_"+name+".txt")
-			m, err := Models.MustParse(spec).New(file.in, 7)
+			m, err := Models.MustParse(spec).New(sgd.Sample{Shape: file.in, Classes: 7})
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -164,7 +164,7 @@ func TestWeightsComeBack(t *testing.T) {
 		if large(t, spec, in) {
 			continue
 		}
-		m, p := newPass(t, spec, in)
+		m, p := newPassOf(t, spec, in)
 		net, ok := m.(*Net)
 		if !ok {
 			continue // it has no layers

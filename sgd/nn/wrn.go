@@ -43,7 +43,7 @@ func (m WRN) Validate() error {
 }
 
 // New builds the model for inputs of at least 4×4.
-func (m WRN) New(in sgd.Shape, classes int) (sgd.Model, error) {
+func (m WRN) New(in sgd.Sample) (sgd.Model, error) {
 	if err := checkSide("wrn", in, 4); err != nil {
 		return nil, err
 	}
@@ -72,6 +72,6 @@ func (m WRN) New(in sgd.Shape, classes int) (sgd.Model, error) {
 			channels = out
 		}
 	}
-	layers = append(append(layers, norm()...), GlobalAvgPool{}, Dense{Out: classes, Init: Glorot})
-	return New(in, classes, m.Smoothing, layers...)
+	layers = append(append(layers, norm()...), GlobalAvgPool{}, Dense{Out: in.Classes, Init: Glorot})
+	return New(in, m.Smoothing, layers...)
 }

@@ -56,7 +56,6 @@ type samples struct {
 }
 
 func (s samples) Len() int                         { return s.n }
-func (s samples) Shape() sgd.Shape                 { return s.shape }
-func (s samples) Classes() int                     { return 1 }
+func (s samples) Sample() sgd.Sample               { return sgd.Sample{Shape: s.shape, Classes: 1} }
 func (s samples) Scales() bool                     { return s.shape.H == s.shape.W && s.shape.H > 1 }
 func (s samples) Batch(sgd.Draw, *sgd.Batch) error { return errNoWeights }

@@ -57,7 +57,7 @@ func (s Airbench94) Profile() *Profile { return ours("airbench94", "airbench94",
 // of weights that are frozen are the next tensor's.
 func ours(name, model string, channels, side, classes int) *Profile {
 	p := &Profile{Name: name, Kind: "images", Input: sgd.Shape{C: channels, H: side, W: side}}
-	m, err := nn.Models.MustParse(model).New(p.Input, classes)
+	m, err := nn.Models.MustParse(model).New(sgd.Sample{Shape: p.Input, Classes: classes})
 	if err != nil { // a fault of this package: classes are checked
 		panic(fmt.Sprintf("profile %s: model %s: %v", name, model, err))
 	}

@@ -83,7 +83,7 @@ func TestProfilesAreTheModels(t *testing.T) {
 		"vgg16(classes=10)": {"vgg16", sgd.Shape{C: 3, H: 224, W: 224}},
 	} {
 		p := Profiles.MustParse(name).Profile()
-		m, err := nn.Models.MustParse(c.model).New(c.in, 10)
+		m, err := nn.Models.MustParse(c.model).New(sgd.Sample{Shape: c.in, Classes: 10})
 		if err != nil {
 			t.Fatal(err)
 		}

@@ -12,8 +12,16 @@ import (
 	"github.com/gradlab/gradlab/sgd/sgdtest"
 )
 
-func batch(in sgd.Shape, n int) sgd.Batch {
-	b := sgd.Batch{X: make([]float32, n*in.Len()), Y: make([]int32, n), N: n, First: 11, Seed: 2}
+func batch(in sgd.Sample, n int) sgd.Batch {
+	b := sgd.Batch{Y: make([]int32, n*in.Labels()), N: n, First: 11, Seed: 2}
+	if in.Vocabulary > 0 {
+		b.Tokens = make([]int32, n*in.Len())
+	} else {
+		b.X = make([]float32, n*in.Len())
+	}
+	for i := range b.Tokens {
+		b.Tokens[i] = int32(rng.New(1, "tokens").IntN(uint64(i), in.Vocabulary))
+	}
 	for i := range b.X {
 		b.X[i] = float32(rng.New(1, "x").Norm(uint64(i)))
 	}
@@ -26,15 +34,20 @@ func batch(in sgd.Shape, n int) sgd.Batch {
 func TestGradientOfEveryModel(t *testing.T) {
 	for _, name := range nn.Models.Names() {
 		t.Run(name, func(t *testing.T) {
-			in := sgd.Shape{C: 2, H: 8, W: 8}
-			m, err := nn.Models.MustParse(name).New(in, 4)
-			if err != nil { // it takes colour images of some size
-				in = sgd.Shape{C: 3, H: 32, W: 32}
-				m, err = nn.Models.MustParse(name).New(in, 4)
-			}
-			if err != nil {
-				in = sgd.Shape{C: 3, H: 75, W: 75}
-				m, err = nn.Models.MustParse(name).New(in, 4)
+			var (
+				in  sgd.Sample
+				m   sgd.Model
+				err error
+			)
+			for _, in = range []sgd.Sample{
+				{Shape: sgd.Shape{C: 2, H: 8, W: 8}, Classes: 4},
+				{Shape: sgd.Shape{C: 3, H: 32, W: 32}, Classes: 4}, // colour images of some size
+				{Shape: sgd.Shape{C: 3, H: 75, W: 75}, Classes: 4},
+				{Shape: sgd.Shape{C: 1, H: 9, W: 1}, Vocabulary: 4, Classes: 4, Targets: 9}, // texts
+			} {
+				if m, err = nn.Models.MustParse(name).New(in); err == nil {
+					break
+				}
 			}
 			if err != nil {
 				t.Fatal(err)
@@ -78,13 +91,13 @@ func (l lying) Grad(ctx context.Context, p sgd.Pass, b sgd.Batch) (float64, erro
 
 func TestGradientFindsALie(t *testing.T) {
 	in := sgd.Shape{C: 1, H: 1, W: 6}
-	m, err := nn.Logistic{}.New(in, 4)
+	m, err := nn.Logistic{}.New(sgd.Sample{Shape: in, Classes: 4})
 	if err != nil {
 		t.Fatal(err)
 	}
 	params := make([]float32, m.Layout().Size())
 	m.Init(params, 1)
-	err = sgdtest.Gradient(lying{m}, params, batch(in, 5), sgdtest.GradOptions{})
+	err = sgdtest.Gradient(lying{m}, params, batch(sgd.Sample{Shape: in, Classes: 4}, 5), sgdtest.GradOptions{})
 	if err == nil || !strings.Contains(err.Error(), "dense1.bias") {
 		t.Errorf("got %v", err)
 	}

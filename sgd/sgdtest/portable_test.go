@@ -45,7 +45,7 @@ func (o odd) From(file []byte) (sgd.Model, error) {
 
 func TestPortableFindsMistakes(t *testing.T) {
 	t.Parallel()
-	m, err := nn.Models.MustParse("mlp(hidden=[3])").New(sgd.Shape{C: 1, H: 1, W: 5}, 4)
+	m, err := nn.Models.MustParse("mlp(hidden=[3])").New(sgd.Sample{Shape: sgd.Shape{C: 1, H: 1, W: 5}, Classes: 4})
 	if err != nil {
 		t.Fatal(err)
 	}

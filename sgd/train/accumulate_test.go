@@ -83,7 +83,7 @@ func TestAccumulateNorms(t *testing.T) {
 	patience.Virtual(t)
 	shape := sgd.Shape{C: 3, H: 8, W: 8}
 	for _, ghost := range []int{0, 2} {
-		net, err := nn.New(shape, 10, 0, nn.Conv{Out: 6, Kernel: 3, Pad: 1}, nn.BatchNorm{Ghost: ghost}, nn.ReLU{}, nn.GlobalAvgPool{}, nn.Dense{Out: 10})
+		net, err := nn.New(sgd.Sample{Shape: shape, Classes: 10}, 0, nn.Conv{Out: 6, Kernel: 3, Pad: 1}, nn.BatchNorm{Ghost: ghost}, nn.ReLU{}, nn.GlobalAvgPool{}, nn.Dense{Out: 10})
 		if err != nil {
 			t.Fatal(err)
 		}

@@ -173,9 +173,8 @@ func newConstant(shape sgd.Shape, n int) *constant {
 	return c
 }
 
-func (c *constant) Len() int         { return len(c.y) }
-func (c *constant) Shape() sgd.Shape { return c.shape }
-func (c *constant) Classes() int     { return 10 }
+func (c *constant) Len() int           { return len(c.y) }
+func (c *constant) Sample() sgd.Sample { return sgd.Sample{Shape: c.shape, Classes: 10} }
 
 // Batch lends the samples; nobody writes to a batch.
 func (c *constant) Batch(d sgd.Draw, b *sgd.Batch) error {

@@ -158,7 +158,7 @@ func TestBitsDoNotDependOnCores(t *testing.T) {
 // wide is a job whose passes, updates and evaluations are worth several threads.
 func wide(j *train.Job) {
 	shape := sgd.Shape{C: 1, H: 12, W: 12}
-	m, err := nn.Models.MustParse("mlp(hidden=[300,100])").New(shape, 10)
+	m, err := nn.Models.MustParse("mlp(hidden=[300,100])").New(sgd.Sample{Shape: shape, Classes: 10})
 	if err != nil {
 		panic(err)
 	}

@@ -31,7 +31,7 @@ func Example() {
 	if err != nil {
 		panic(err)
 	}
-	model, err := nn.Models.MustParse("mlp(hidden=[64])").New(set.Train.Shape(), set.Train.Classes())
+	model, err := nn.Models.MustParse("mlp(hidden=[64])").New(set.Train.Sample())
 	if err != nil {
 		panic(err)
 	}

@@ -50,7 +50,7 @@ func TestFusionSavesFrames(t *testing.T) {
 	patience.Virtual(t)
 	took := func(opts ...option) (seconds float64, frames uint64) {
 		o, _ := runOn(t, simulated(0), job(t, append(opts, mode("reduce"), func(j *train.Job) {
-			j.Model, j.Updates, j.Timing.FLOPS = model(t, "mlp(hidden=[16,16,16,16,16,16])", j.Data.Train.Shape()), 5, 1e8
+			j.Model, j.Updates, j.Timing.FLOPS = model(t, "mlp(hidden=[16,16,16,16,16,16])", j.Data.Train.Sample().Shape), 5, 1e8
 		})...), nil)
 		for _, r := range o.Reports {
 			for _, n := range r.Traffic.SentFrames[:1] {

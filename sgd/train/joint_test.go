@@ -19,7 +19,7 @@ import (
 // normal is a small net with batch norms, on images, in mode reduce.
 func normal(ghost int) option {
 	shape := sgd.Shape{C: 3, H: 8, W: 8}
-	net, err := nn.New(shape, 10, 0, nn.Conv{Out: 6, Kernel: 3, Pad: 1}, nn.BatchNorm{Ghost: ghost}, nn.ReLU{}, nn.GlobalAvgPool{}, nn.Dense{Out: 10}, nn.BatchNorm{Ghost: ghost})
+	net, err := nn.New(sgd.Sample{Shape: shape, Classes: 10}, 0, nn.Conv{Out: 6, Kernel: 3, Pad: 1}, nn.BatchNorm{Ghost: ghost}, nn.ReLU{}, nn.GlobalAvgPool{}, nn.Dense{Out: 10}, nn.BatchNorm{Ghost: ghost})
 	if err != nil {
 		panic(err)
 	}

@@ -17,9 +17,8 @@ import (
 // worse on panic.
 type numbers struct{ bad, worse uint64 }
 
-func (numbers) Len() int         { return 1 << 30 }
-func (numbers) Shape() sgd.Shape { return sgd.Shape{C: 1, H: 1, W: 1} }
-func (numbers) Classes() int     { return 1 }
+func (numbers) Len() int           { return 1 << 30 }
+func (numbers) Sample() sgd.Sample { return sgd.Sample{Shape: sgd.Shape{C: 1, H: 1, W: 1}, Classes: 1} }
 
 var errBad = errors.New("a bad sample")
 

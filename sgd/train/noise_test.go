@@ -63,9 +63,10 @@ func (m bowl) Grad(_ context.Context, p sgd.Pass, b sgd.Batch) (float64, error) 
 
 type gaussian struct{ n int }
 
-func (g gaussian) Len() int       { return g.n }
-func (gaussian) Shape() sgd.Shape { return sgd.Shape{C: 1, H: 1, W: bowlSize} }
-func (gaussian) Classes() int     { return 2 }
+func (g gaussian) Len() int { return g.n }
+func (gaussian) Sample() sgd.Sample {
+	return sgd.Sample{Shape: sgd.Shape{C: 1, H: 1, W: bowlSize}, Classes: 2}
+}
 func (gaussian) Batch(d sgd.Draw, b *sgd.Batch) error {
 	b.X, b.Y, b.N, b.First = make([]float32, d.N*bowlSize), make([]int32, d.N), d.N, d.First
 	for i := range b.X {

@@ -426,7 +426,7 @@ func (o *Observer) samples(at, size int) (*sgd.Batch, error) {
 	test := o.Job.Data.Test
 	n := test.Len()
 	draw := func(at int) sgd.Draw { return sgd.Draw{First: uint64(at), N: min(size, n-at)} }
-	if 4*n*test.Shape().Len() <= keepBytes {
+	if 4*n*test.Sample().Shape.Len() <= keepBytes {
 		i := at / size
 		if i == len(o.test) {
 			b := new(sgd.Batch)

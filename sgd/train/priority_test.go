@@ -23,7 +23,7 @@ func TestPriorityIsTheRoadWithout(t *testing.T) {
 	t.Parallel()
 	deep := func(j *train.Job) {
 		j.Updates, j.EvalEvery, j.CheckpointEvery, j.Timing.FLOPS = 12, 5, 4, 1e7
-		j.Model = model(t, "mlp(hidden=[16,12,16,12,16,12,16])", j.Data.Train.Shape())
+		j.Model = model(t, "mlp(hidden=[16,12,16,12,16,12,16])", j.Data.Train.Sample().Shape)
 	}
 	for name, opts := range map[string][]option{
 		"raw":        {},
@@ -196,7 +196,7 @@ func TestPriorityIsRefused(t *testing.T) {
 		"cut":        func(j *train.Job) { j.Mode, j.Partition = mean.Reduce{}, 1000 },
 		"cut to dust": func(j *train.Job) {
 			j.Mode, j.Overlap, j.Partition = mean.Reduce{}, true, 4
-			j.Model = model(t, "mlp(hidden=[512,512])", j.Data.Train.Shape())
+			j.Model = model(t, "mlp(hidden=[512,512])", j.Data.Train.Sample().Shape)
 		},
 		"cut small":    func(j *train.Job) { j.Mode, j.Overlap, j.Partition = mean.Reduce{}, true, 3 },
 		"cut, servers": func(j *train.Job) { j.Overlap, j.Partition = true, 1000 },

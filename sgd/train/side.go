@@ -38,7 +38,7 @@ func weighed(m sgd.Model) sized {
 func (j *Job) Resizes() bool { return !lrschedule.IsFixedSide(j.Sides) }
 
 // size is the side of the data set's pictures.
-func (j *Job) size() int { return j.Data.Train.Shape().H }
+func (j *Job) size() int { return j.Data.Train.Sample().Shape.H }
 
 // Side is the side of the pictures of a step of all workers; 0: the data set's size.
 func (j *Job) Side(step int) int {
@@ -87,7 +87,7 @@ func (j *Job) planSides() error {
 	}
 	spec, size := lrschedule.Sides.Spec(j.Sides), j.size()
 	if s, ok := j.Data.Train.(sgd.Scaling); !ok || !s.Scales() {
-		return fmt.Errorf("side_schedule %s: samples of %s, %v, are no square pictures that can be scaled; use side_schedule=fixed", spec, j.Data.Name, j.Data.Train.Shape())
+		return fmt.Errorf("side_schedule %s: samples of %s, %v, are no square pictures that can be scaled; use side_schedule=fixed", spec, j.Data.Name, j.Data.Train.Sample().Shape)
 	}
 	smaller := map[int]*sized{}
 	for _, side := range j.Sides.Sides() {

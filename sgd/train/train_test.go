@@ -38,9 +38,8 @@ type clusters struct {
 	fixed bool // no shuffle
 }
 
-func (c clusters) Len() int         { return c.n }
-func (c clusters) Shape() sgd.Shape { return c.shape }
-func (c clusters) Classes() int     { return 10 }
+func (c clusters) Len() int           { return c.n }
+func (c clusters) Sample() sgd.Sample { return sgd.Sample{Shape: c.shape, Classes: 10} }
 func (c clusters) Batch(d sgd.Draw, b *sgd.Batch) error {
 	dim := c.shape.Len()
 	if cap(b.X) < d.N*dim {
@@ -122,7 +121,7 @@ func learning(lr float64) option {
 }
 
 func model(t testing.TB, text string, shape sgd.Shape) sgd.Model {
-	m, err := nn.Models.MustParse(text).New(shape, 10)
+	m, err := nn.Models.MustParse(text).New(sgd.Sample{Shape: shape, Classes: 10})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -141,7 +140,7 @@ func job(t testing.TB, opts ...option) *train.Job {
 // unchecked is a job that may be impossible.
 func unchecked(opts ...option) *train.Job {
 	shape := sgd.Shape{C: 1, H: 4, W: 4}
-	net, err := nn.Models.MustParse("mlp(hidden=[24])").New(shape, 10)
+	net, err := nn.Models.MustParse("mlp(hidden=[24])").New(sgd.Sample{Shape: shape, Classes: 10})
 	if err != nil {
 		panic(err)
 	}

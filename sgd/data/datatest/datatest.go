@@ -107,8 +107,8 @@ func (op opener) open(change ...func(*data.Options)) (sgd.Dataset, error) {
 func augmented(o *data.Options)           { o.Augment = true }
 func seeded(s uint64) func(*data.Options) { return func(o *data.Options) { o.Seed = s } }
 
-// sample is the identity of a sample: a hash of its values, of what it is mixed with,
-// and its label.
+// sample is the identity of a sample: a hash of its values, of what it is mixed with and of
+// its further labels, and its first label.
 type sample struct {
 	values uint64
 	label  int32
@@ -118,14 +118,16 @@ type sample struct {
 func read(s sgd.Source, first uint64, n, cut int) ([]sample, error) {
 	var out []sample
 	var b sgd.Batch
-	dim := s.Shape().Len()
+	dim, labels := s.Sample().Len(), s.Sample().Labels()
 	for len(out) < n {
 		d := sgd.Draw{First: first + uint64(len(out)), N: min(cut, n-len(out))}
 		if err := s.Batch(d, &b); err != nil {
 			return nil, fmt.Errorf("%d samples from position %d: %w", d.N, d.First, err)
 		}
-		if b.N != d.N || b.First != d.First || len(b.X) != d.N*dim || len(b.Y) != d.N {
-			return nil, fmt.Errorf("a draw of %d samples of %d values at %d gives N %d, First %d, %d values and %d labels", d.N, dim, d.First, b.N, b.First, len(b.X), len(b.Y))
+		given := inputs(s, b)
+		if b.N != d.N || b.First != d.First || given != d.N*dim || len(b.Y) != d.N*labels || len(b.X)+len(b.Tokens) != given {
+			return nil, fmt.Errorf("a draw of %d samples of %v at %d gives N %d, First %d, %d numbers, %d tokens and %d labels",
+				d.N, s.Sample(), d.First, b.N, b.First, len(b.X), len(b.Tokens), len(b.Y))
 		}
 		for i := range d.N {
 			h := fnv.New64a()
@@ -134,17 +136,46 @@ func read(s sgd.Source, first uint64, n, cut int) ([]sample, error) {
 				binary.LittleEndian.PutUint32(word[:], math.Float32bits(v))
 				h.Write(word[:])
 			}
-			for _, v := range b.X[i*dim : (i+1)*dim] {
-				put(v)
+			if len(b.Tokens) > 0 {
+				for _, v := range b.Tokens[i*dim : (i+1)*dim] {
+					put(float32(v))
+				}
+			} else {
+				for _, v := range b.X[i*dim : (i+1)*dim] {
+					put(v)
+				}
+			}
+			for _, y := range b.Y[i*labels+1 : (i+1)*labels] {
+				put(float32(y))
 			}
 			if len(b.Share) > 0 { // the sample is mixed with another
 				put(b.Share[i])
 				put(float32(b.Other[i]))
 			}
-			out = append(out, sample{h.Sum64(), b.Y[i]})
+			out = append(out, sample{h.Sum64(), b.Y[i*labels]})
 		}
 	}
 	return out, nil
+}
+
+// inputs is how many inputs of its source's kind a batch has.
+func inputs(s sgd.Source, b sgd.Batch) int {
+	if s.Sample().Vocabulary > 0 {
+		return len(b.Tokens)
+	}
+	return len(b.X)
+}
+
+// memory is where the inputs and labels of a batch lie.
+func memory(b sgd.Batch) (at [3]any) {
+	if len(b.X) > 0 {
+		at[0] = &b.X[0]
+	}
+	if len(b.Tokens) > 0 {
+		at[1] = &b.Tokens[0]
+	}
+	at[2] = &b.Y[0]
+	return at
 }
 
 func count(s []sample) map[sample]int {
@@ -170,16 +201,22 @@ func samples(op opener) error {
 		return fmt.Errorf("opened twice, Hash is %x and %x", ds.Hash, again.Hash)
 	}
 	for name, s := range map[string]sgd.Source{"train": ds.Train, "test": ds.Test} {
-		if s.Len() < 1 || s.Len() > most || s.Shape().Len() < 1 || s.Classes() < 2 {
-			return fmt.Errorf("%s: %d samples of shape %v in %d classes, of at most %d asked for", name, s.Len(), s.Shape(), s.Classes(), most)
+		of := s.Sample()
+		if s.Len() < 1 || s.Len() > most || of.Len() < 1 || of.Classes < 2 {
+			return fmt.Errorf("%s: %d samples of %v, of at most %d asked for", name, s.Len(), of, most)
 		}
-		b := sgd.Batch{X: []float32{7}, Y: []int32{7}}
+		b := sgd.Batch{X: []float32{7}, Tokens: []int32{7}, Y: []int32{7}}
 		if err := s.Batch(sgd.Draw{N: s.Len()}, &b); err != nil {
 			return fmt.Errorf("%s: %w", name, err)
 		}
 		for i, y := range b.Y {
-			if y < 0 || int(y) >= s.Classes() {
-				return fmt.Errorf("%s: label %d of %d classes at position %d", name, y, s.Classes(), i)
+			if y < 0 || int(y) >= of.Classes {
+				return fmt.Errorf("%s: label %d of %d classes at position %d", name, y, of.Classes, i/of.Labels())
+			}
+		}
+		for i, v := range b.Tokens {
+			if v < 0 || int(v) >= of.Vocabulary {
+				return fmt.Errorf("%s: token %d of %d at position %d", name, v, of.Vocabulary, i/of.Len())
 			}
 		}
 		for i, v := range b.X {
@@ -187,9 +224,9 @@ func samples(op opener) error {
 				return fmt.Errorf("%s: value %d is %v", name, i, v)
 			}
 		}
-		whole := &b.X[0]
-		if err := s.Batch(sgd.Draw{N: 1}, &b); err != nil || len(b.X) != s.Shape().Len() || &b.X[0] != whole {
-			return fmt.Errorf("%s: a batch of 1 into the memory of a larger one: %d values, other memory: %t, %v", name, len(b.X), &b.X[0] != whole, err)
+		whole := memory(b)
+		if err := s.Batch(sgd.Draw{N: 1}, &b); err != nil || inputs(s, b) != of.Len() || memory(b) != whole {
+			return fmt.Errorf("%s: a batch of 1 into the memory of a larger one: %d values, other memory: %t, %v", name, inputs(s, b), memory(b) != whole, err)
 		}
 		if err := s.Batch(sgd.Draw{}, &b); err != nil || b.N != 0 {
 			return fmt.Errorf("%s: a draw of none: %d samples, %v", name, b.N, err)
@@ -372,11 +409,19 @@ func validation(op opener) error {
 	if all.Train.Len() < 8 {
 		return nil
 	}
-	ds, err := op.open(func(o *data.Options) { o.Validation = 0.25 })
+	// Windows of one text overlap. Those that hold tokens of both parts are in neither.
+	overlap, limits := all.Train.Sample().Labels() > 1, func(*data.Options) {}
+	if overlap {
+		limits = func(o *data.Options) { o.Limit, o.TestLimit = 0, 0 }
+		if all, err = op.open(limits); err != nil || all.Train.Len() > 100*most {
+			return err
+		}
+	}
+	ds, err := op.open(limits, func(o *data.Options) { o.Validation = 0.25 })
 	if err != nil {
 		return err
 	}
-	if ds.Train.Len()+ds.Test.Len() != all.Train.Len() {
+	if ds.Train.Len()+ds.Test.Len() != all.Train.Len() && !overlap {
 		return fmt.Errorf("validation=0.25 trains on %d and holds out %d of %d samples", ds.Train.Len(), ds.Test.Len(), all.Train.Len())
 	}
 	want, err := read(all.Train, 0, all.Train.Len(), 10)
@@ -390,6 +435,15 @@ func validation(op opener) error {
 	held, err := read(ds.Test, 0, ds.Test.Len(), 10)
 	if err != nil {
 		return err
+	}
+	if overlap {
+		have := count(want)
+		for s, n := range count(append(train, held...)) {
+			if n > have[s] {
+				return errors.New("samples trained on and held out are not, together, among those of the training set, each once")
+			}
+		}
+		return nil
 	}
 	if !maps.Equal(count(append(train, held...)), count(want)) {
 		return errors.New("samples trained on and held out are not, together, those of the training set, each once")

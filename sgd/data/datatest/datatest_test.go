@@ -18,15 +18,15 @@ type store struct {
 	name string
 }
 
-func (s store) Len() int       { return s.n }
-func (store) Shape() sgd.Shape { return sgd.Shape{C: 1, H: 1, W: 3} }
-func (store) Classes() int     { return 4 }
-func (s store) Read(i int, x []float32) (int32, error) {
+func (s store) Len() int         { return s.n }
+func (store) Sample() sgd.Sample { return sgd.Sample{Shape: sgd.Shape{C: 1, H: 1, W: 3}, Classes: 4} }
+func (s store) Read(i int, to data.Item) error {
 	k := rng.New(4, s.name).With(uint64(i))
-	for j := range x {
-		x[j] = float32(k.Norm(uint64(j)))
+	for j := range to.X {
+		to.X[j] = float32(k.Norm(uint64(j)))
 	}
-	return int32(i % 4), nil
+	to.Y[0] = int32(i % 4)
+	return nil
 }
 
 // noise is a set that keeps to everything, but for what is changed.
@@ -53,12 +53,12 @@ type odd struct {
 	read func(i int, x []float32) int32
 }
 
-func (s odd) Read(i int, x []float32) (int32, error) {
-	y, err := s.store.Read(i, x)
+func (s odd) Read(i int, to data.Item) error {
+	err := s.store.Read(i, to)
 	if s.read != nil {
-		y = s.read(i, x)
+		to.Y[0] = s.read(i, to.X)
 	}
-	return y, err
+	return err
 }
 
 // source is another source but for its draws.

@@ -32,7 +32,7 @@ func Example() {
 	if err != nil {
 		panic(err)
 	}
-	model, err := nn.Models.MustParse("logistic").New(set.Train.Shape(), set.Train.Classes())
+	model, err := nn.Models.MustParse("logistic").New(set.Train.Sample())
 	if err != nil {
 		panic(err)
 	}

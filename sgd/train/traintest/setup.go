@@ -52,7 +52,7 @@ func workers(n int) option { return func(j *train.Job) { j.Workers = n } }
 // It may not pass its Check.
 func impossible(opts ...option) *train.Job {
 	shape := sgd.Shape{C: 1, H: 4, W: 4}
-	net, err := nn.Models.MustParse("mlp(hidden=[24])").New(shape, 10)
+	net, err := nn.Models.MustParse("mlp(hidden=[24])").New(sgd.Sample{Shape: shape, Classes: 10})
 	if err != nil {
 		panic(err)
 	}

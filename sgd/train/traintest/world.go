@@ -41,7 +41,7 @@ func World(m train.Mode) (*train.Job, error) {
 
 func world(m train.Mode, policy staleness.Spec, graph, codec string) (*train.Job, error) {
 	shape := sgd.Shape{C: 1, H: 4, W: 4}
-	net, err := nn.Models.MustParse("mlp(hidden=[12])").New(shape, classes)
+	net, err := nn.Models.MustParse("mlp(hidden=[12])").New(sgd.Sample{Shape: shape, Classes: classes})
 	if err != nil {
 		return nil, err
 	}
@@ -73,9 +73,8 @@ type clusters struct {
 	fixed      bool // in their order
 }
 
-func (c clusters) Len() int         { return c.n }
-func (c clusters) Shape() sgd.Shape { return c.shape }
-func (c clusters) Classes() int     { return c.classes }
+func (c clusters) Len() int           { return c.n }
+func (c clusters) Sample() sgd.Sample { return sgd.Sample{Shape: c.shape, Classes: c.classes} }
 
 // Batch implements sgd.Source.
 func (c clusters) Batch(d sgd.Draw, b *sgd.Batch) error {

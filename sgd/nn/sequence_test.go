@@ -1,0 +1,160 @@
+package nn
+
+import (
+	"strings"
+	"testing"
+
+	"github.com/gradlab/gradlab/sgd"
+)
+
+// passageOf is the form of a text's samples.
+func passageOf(context, vocabulary int) sgd.Sample {
+	return sgd.Sample{Shape: sgd.Shape{C: 1, H: context, W: 1}, Vocabulary: vocabulary, Classes: vocabulary, Targets: context}
+}
+
+func mustTextNet(t testing.TB, in sgd.Sample, layers ...Layer) *Net {
+	t.Helper()
+	n, err := New(in, 0.1, layers...)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return n
+}
+
+// Gradients of layers on sequences are those of their definitions in float64, and these are
+// those by differences.
+func TestSequenceGradients(t *testing.T) {
+	t.Parallel()
+	for name, layers := range map[string]Sequential{
+		"linear":                {Linear{Out: 6}},
+		"linear without bias":   {Linear{Out: 4, NoBias: true}, ReLU{}},
+		"positions":             {Positions{}},
+		"layer norm":            {LayerNorm{}},
+		"layer norm alone":      {LayerNorm{NoBias: true, Epsilon: 1e-3}},
+		"rms norm":              {RMSNorm{}},
+		"rotary":                {Rotary{Heads: 2, Width: 2, Base: 7}},
+		"rotary of all":         {Rotary{Heads: 1, Width: 6}},
+		"swiglu":                {SwiGLU{}},
+		"attention":             {Attention{Heads: 1}},
+		"attention of heads":    {Linear{Out: 12}, Attention{Heads: 2}},
+		"attention by groups":   {Linear{Out: 16}, Attention{Heads: 4, KVHeads: 2}},
+		"attention to one key":  {Linear{Out: 12}, Attention{Heads: 4, KVHeads: 1}},
+		"attention in residual": {Residual{Body: Sequential{LayerNorm{}, Linear{Out: 18}, Attention{Heads: 3}}}},
+		"dropout":               {Dropout{Rate: 0.3}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			in := passageOf(5, 7)
+			// The table is read once, and again as the classifier.
+			for _, ends := range []Sequential{{Linear{Out: 7}}, {Linear{Out: 6}, Unembedding{}}} {
+				net := mustTextNet(t, in, Sequential{Embedding{Width: 6}, Linear{Out: 6}, layers, ends}...)
+				newExample(net, 3, 1).differences(t, 8)
+				newExample(net, 3, 1).compare(t, 1e-5)
+				newExample(net, 33, 2).compare(t, 1e-5) // several lanes and microbatches
+			}
+			net := mustTextNet(t, in, Sequential{Embedding{Width: 6}, layers, Linear{Out: 7}}...)
+			newExample(net, 3, 1).differences(t, 4)
+			// Longer than the queries that have their scores at a time.
+			net = mustTextNet(t, passageOf(2*attentionRows+9, 7), Sequential{Embedding{Width: 6}, layers, Linear{Out: 7}}...)
+			newExample(net, 2, 3).compare(t, 1e-5)
+		})
+	}
+}
+
+func TestTransformerGradients(t *testing.T) {
+	t.Parallel()
+	for _, text := range []string{
+		"gpt(layers=2,heads=2,width=8)", "gpt(layers=1,heads=1,width=6,bias=true,tied=false,dropout=0.2)", "llama(layers=2,heads=4,kv_heads=2,width=16)",
+	} {
+		t.Run(text, func(t *testing.T) {
+			t.Parallel()
+			m, err := Models.MustParse(text).New(passageOf(9, 11))
+			if err != nil {
+				t.Fatal(err)
+			}
+			e := newExample(m.(*Net), 3, 4)
+			for i := range e.params { // first weights of 0.02 say little
+				if s := e.net.layout.Spans[spanOf(e.net.layout, i)]; s.Role == sgd.Weight {
+					e.params[i] *= 15
+				}
+			}
+			e.differences(t, 3)
+			e.compare(t, 1e-5)
+		})
+	}
+}
+
+// spanOf is the span of value i.
+func spanOf(l sgd.Layout, i int) int {
+	for k, s := range l.Spans {
+		if i < s.End() {
+			return k
+		}
+	}
+	panic("beyond the layout")
+}
+
+// Sizes are those of the published formula: 12·L·d² + 2·L·d + d + V·d, and context·d for
+// positions.
+func TestGPTSizes(t *testing.T) {
+	t.Parallel()
+	for text, want := range map[string]int{"gpt(layers=6,heads=6,width=384)": 10646784 + 256*384, "gpt": 795904 + 256*128} {
+		m, err := Models.MustParse(text).New(passageOf(256, 65))
+		if err != nil || m.Layout().Size() != want {
+			t.Errorf("%s: %d values, want %d (%v)", text, m.Layout().Size(), want, err)
+		}
+	}
+}
+
+func TestSequencesAreRefused(t *testing.T) {
+	t.Parallel()
+	text, picture := passageOf(4, 5), sgd.Sample{Shape: sgd.Shape{C: 1, H: 4, W: 1}, Classes: 5}
+	for want, c := range map[string]struct {
+		in     sgd.Sample
+		layers Sequential
+	}{
+		"the first layer must be an Embedding": {text, Sequential{Linear{Out: 5}}},
+		"embedding1 reads tokens":              {picture, Sequential{Embedding{Width: 3}}},
+		"embedding2 reads tokens":              {text, Sequential{Embedding{Width: 3}, Embedding{Width: 3}}},
+		"needs an Embedding before it":         {picture, Sequential{Unembedding{}}},
+		"the table has rows of 3":              {text, Sequential{Embedding{Width: 3}, Linear{Out: 4}, Unembedding{}}},
+		"want 4 labels of 5 classes":           {text, Sequential{Embedding{Width: 3}, Dense{Out: 5}}},
+		"cannot cut rows of 4 values":          {text, Sequential{Embedding{Width: 4}, Attention{Heads: 2}}},
+		"heads of an even width":               {text, Sequential{Embedding{Width: 6}, Rotary{Heads: 2, Width: 3}}},
+		"rows of an even width, not 3":         {text, Sequential{Embedding{Width: 3}, SwiGLU{}}},
+	} {
+		if _, err := New(c.in, 0, c.layers...); err == nil || !strings.Contains(err.Error(), want) {
+			t.Errorf("want an error with %q, got %v", want, err)
+		}
+	}
+	for text, want := range map[string]string{
+		"gpt(heads=3)": `option "heads"`, "gpt(layers=0)": `option "layers"`, "gpt(dropout=1)": "dropout", "llama(kv_heads=3)": `option "kv_heads"`,
+		"llama(width=12,heads=4)": "even width", "llama(base=0.5)": `option "base"`, "llama(hidden=-1)": `option "hidden"`,
+	} {
+		if _, err := Models.Parse(text); err == nil || !strings.Contains(err.Error(), want) {
+			t.Errorf("%s: want an error with %q, got %v", text, want, err)
+		}
+	}
+	if _, err := Models.MustParse("gpt").New(picture); err == nil || !strings.Contains(err.Error(), "reads texts") {
+		t.Errorf("gpt on pictures: %v", err)
+	}
+	if _, err := Models.MustParse("mlp").New(text); err == nil {
+		t.Error("mlp reads texts")
+	}
+	// Tokens and labels that there are none of.
+	net := mustTextNet(t, text, Embedding{Width: 3}, Linear{Out: 5})
+	p := sgd.Pass{Params: make([]float32, net.layout.Size()), Grad: make([]float32, net.layout.Size()), Scratch: net.NewScratch()}
+	for want, spoil := range map[string]func(*sgd.Batch){
+		"token 5 of sample 1":  func(b *sgd.Batch) { b.Tokens[6] = 5 },
+		"token -1 of sample 0": func(b *sgd.Batch) { b.Tokens[0] = -1 },
+		"label 7 of sample 1":  func(b *sgd.Batch) { b.Y[4] = 7 },
+		"has 7 inputs":         func(b *sgd.Batch) { b.Tokens = b.Tokens[:7] },
+		"and 3 labels":         func(b *sgd.Batch) { b.Y = b.Y[:3] },
+		"are mixed":            func(b *sgd.Batch) { b.Other, b.Share = []int32{0, 0}, []float32{1, 1} },
+	} {
+		b := randomBatch(text, 2)
+		spoil(&b)
+		if _, err := net.Grad(t.Context(), p, b); err == nil || !strings.Contains(err.Error(), want) {
+			t.Errorf("want an error with %q, got %v", want, err)
+		}
+	}
+}
