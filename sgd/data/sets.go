@@ -17,6 +17,7 @@ type recipe struct {
 	mirrors     []string // base addresses of files
 	files       []remote // what to download
 	kinds       []kind   // formats it may come in besides image folders
+	text        bool     // it is one file, a text
 	shape       sgd.Shape
 	classes     int
 	train, test int
@@ -112,6 +113,13 @@ var recipes = map[string]*recipe{
 		licence: "ImageNet terms: non-commercial research",
 		mirrors: []string{"http://cs231n.stanford.edu/"},
 		files:   []remote{{name: "tiny-imagenet-200.zip", size: 248100043, md5: "90528d7ca1a48142e341f4ef8d21d0de"}},
+	},
+	"shakespeare": {
+		name: "shakespeare", aliases: []string{"shakespeare", "tinyshakespeare"}, text: true,
+		shape: sgd.Shape{C: 1, H: 64, W: 1}, classes: 65, train: 1003790, test: 1742, licence: "public domain",
+		mirrors: []string{"https://raw.githubusercontent.com/karpathy/char-rnn/master/data/tinyshakespeare/"},
+		files: []remote{{name: "input.txt", size: 1115394,
+			raw: "86c4e6aa9db7c042ec79f339dcb96d42b0075e16b8fc2e86bf0ca57e2dc565ed"}},
 	},
 	"imagenette": tenClasses("imagenette", 9469, 3925, "e793b78cc4c9e9a4ccc0c1155377a412"),
 	"imagewoof":  tenClasses("imagewoof", 9025, 3929, ""),

@@ -4,6 +4,8 @@ import (
 	"bytes"
 	"fmt"
 	"hash/crc32"
+	"os"
+	"path/filepath"
 	"slices"
 	"strings"
 	"unicode/utf8"
@@ -29,6 +31,59 @@ type Text struct {
 }
 
 var _ = Sets.Add("text", "your own text: after each token of a window, the next", Text{Tokens: "chars", Context: 64, Test: 0.1})
+
+// Shakespeare is the 1,115,394 characters of plays of Shakespeare that char-rnn was shown
+// with (Karpathy 2015): a Text of 65 different ones, the last tenth of which is the test set.
+type Shakespeare struct {
+	Tokens  string `doc:"what a token is: chars or bytes"`
+	Context int    `doc:"tokens of a sample"`
+}
+
+var _ = Sets.Add("shakespeare", "plays of Shakespeare: after each character of a window, the next", Shakespeare{Tokens: "chars", Context: 64})
+
+func (s Shakespeare) text() Text { return Text{Tokens: s.Tokens, Context: s.Context, Test: 0.1} }
+
+// Validate checks the options.
+func (s Shakespeare) Validate() error { return s.text().Validate() }
+
+// Open reads the text into memory; there is nothing to augment.
+func (s Shakespeare) Open(o Options) (sgd.Dataset, error) {
+	if err := s.Validate(); err != nil {
+		return sgd.Dataset{}, fmt.Errorf("data: shakespeare: %w", err)
+	}
+	loc, err := recipes["shakespeare"].find(o)
+	if err != nil {
+		return sgd.Dataset{}, err
+	}
+	ds, err := s.text().read(loc.Files[0].Path, o)
+	if err != nil {
+		return ds, fmt.Errorf("data: shakespeare: %w", err)
+	}
+	return ds, nil
+}
+
+// locateText looks for the file of a set that is one text, up to two folders deep: one of
+// the published size whose name, or that of its folder, is the set's.
+func locateText(r *recipe, o Options) (Location, bool) {
+	for _, from := range []Location{{Path: o.Dir, Origin: FromDir}, {Path: o.Cache, Origin: Cached}} {
+		if from.Path == "" {
+			continue
+		}
+		for _, depth := range []string{"*", filepath.Join("*", "*")} {
+			found, _ := filepath.Glob(filepath.Join(from.Path, depth)) // sorted
+			for _, path := range found {
+				st, err := os.Stat(path)
+				named := r.claims(filepath.Base(path)) || r.claims(filepath.Base(filepath.Dir(path)))
+				if err == nil && st.Mode().IsRegular() && st.Size() == r.files[0].size && named {
+					from.Name, from.Path, from.Found = r.name, path, true
+					from.Files = []File{{Path: path, Size: st.Size(), State: Present}}
+					return from, true
+				}
+			}
+		}
+	}
+	return Location{}, false
+}
 
 const (
 	mostCharacters = 1024  // different ones
@@ -79,7 +134,7 @@ func (s Text) read(path string, o Options) (ds sgd.Dataset, err error) {
 	if err != nil {
 		return ds, fmt.Errorf("%s%w", path, err)
 	}
-	cut := len(ids) - int(s.Test*float64(len(ids)))
+	cut := int((1 - s.Test) * float64(len(ids)))
 	train := &passage{ids: ids[:cut], stride: 1, context: s.Context, vocabulary: classes}
 	test := &passage{ids: ids[cut:], stride: s.Context, context: s.Context, vocabulary: classes}
 	if o.Validation > 0 {

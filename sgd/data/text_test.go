@@ -15,7 +15,7 @@ func TestText(t *testing.T) {
 	t.Parallel()
 	dir := t.TempDir()
 	store(t, filepath.Join(dir, "t.txt"), []byte("abcabcabcabdéade")) // 16 characters, classes a b c d e é
-	ds := open(t, "text(path=t.txt,context=2,test=0.4)", Options{Dir: dir})
+	ds := open(t, "text(path=t.txt,context=2,test=0.375)", Options{Dir: dir})
 	want := sgd.Sample{Shape: sgd.Shape{C: 1, H: 2, W: 1}, Vocabulary: 6, Classes: 6, Targets: 2}
 	if got := ds.Train.Sample(); got != want || ds.Test.Sample() != want || ds.Train.Len() != 8 || ds.Test.Len() != 2 {
 		t.Fatalf("%v, %d + %d samples", got, ds.Train.Len(), ds.Test.Len())
@@ -30,17 +30,17 @@ func TestText(t *testing.T) {
 			t.Errorf("after %d comes %d", c, b.Y[i])
 		}
 	}
-	octet := open(t, "text(path=t.txt,tokens=bytes,context=3,test=0.4)", Options{Dir: dir})
-	if b := batch(t, octet.Test, 0, 1); octet.Train.Sample().Classes != 256 || b.Tokens[0] != 'd' || b.Y[1] != 0xa9 {
+	octet := open(t, "text(path=t.txt,tokens=bytes,context=3,test=0.375)", Options{Dir: dir})
+	if b := batch(t, octet.Test, 0, 1); octet.Train.Sample().Classes != 256 || b.Tokens[0] != 'b' || b.Y[1] != 0xc3 {
 		t.Errorf("bytes: %v, labels %v", b.Tokens, b.Y)
 	}
 	// What is held out is the end of the training part: no window reaches into it.
-	held := open(t, "text(path=t.txt,context=2,test=0.4)", Options{Dir: dir, Validation: 0.4})
+	held := open(t, "text(path=t.txt,context=2,test=0.375)", Options{Dir: dir, Validation: 0.4})
 	if b := batch(t, held.Test, 0, 1); held.Train.Len() != 4 || held.Test.Len() != 1 || !slices.Equal(b.Tokens, []int32{0, 1}) {
 		t.Errorf("held out: %d + %d samples, %v", held.Train.Len(), held.Test.Len(), b.Tokens)
 	}
 	store(t, filepath.Join(dir, "u.txt"), []byte("abcabcabcabdéadb"))
-	for what, spec := range map[string]string{"text": "text(path=u.txt,context=2,test=0.4)", "context": "text(path=t.txt,context=3,test=0.4)", "tokens": "text(path=t.txt,tokens=bytes,context=2,test=0.4)"} {
+	for what, spec := range map[string]string{"text": "text(path=u.txt,context=2,test=0.375)", "context": "text(path=t.txt,context=3,test=0.375)", "tokens": "text(path=t.txt,tokens=bytes,context=2,test=0.375)"} {
 		if other := open(t, spec, Options{Dir: dir}); other.Hash == ds.Hash {
 			t.Errorf("another %s has the same hash", what)
 		}

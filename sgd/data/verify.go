@@ -17,7 +17,7 @@ func (r *recipe) digests(loc *Location) {
 	for i := range loc.Files {
 		base := strings.TrimSuffix(filepath.Base(loc.Files[i].Path), ".gz")
 		for _, f := range r.files {
-			if strings.TrimSuffix(f.name, ".gz") == base {
+			if strings.TrimSuffix(f.name, ".gz") == base || r.text { // a text may have any name
 				loc.Files[i].State = f.verify(loc.Files[i].Path)
 			}
 		}

@@ -157,3 +157,16 @@ func newPassOf(t testing.TB, spec string, in sgd.Sample) (sgd.Model, sgd.Pass) {
 	}
 	return m, p
 }
+
+// BenchmarkGPT is a pass of nanoGPT's setting for laptops, 768 tokens.
+func BenchmarkGPT(b *testing.B) {
+	in := passageOf(64, 65)
+	m, p := newPassOf(b, "gpt", in)
+	batch := randomBatch(in, 12)
+	for b.Loop() {
+		if _, err := m.Grad(context.Background(), p, batch); err != nil {
+			b.Fatal(err)
+		}
+	}
+	b.ReportMetric(float64(b.N*12*64)/b.Elapsed().Seconds(), "tokens/s")
+}
