@@ -92,6 +92,16 @@ const (
 	geluGradAVX2Needs        = cpu.AVX | cpu.AVX2
 	geluAVX512Needs          = cpu.AVX | cpu.AVX512F
 	geluGradAVX512Needs      = cpu.AVX | cpu.AVX512F
+	expSumAVX2Needs          = cpu.AVX | cpu.AVX2
+	greatestAVX2Needs        = cpu.AVX | cpu.AVX2
+	softmaxGradAVX2Needs     = cpu.AVX
+	swiGLUAVX2Needs          = cpu.AVX | cpu.AVX2
+	swiGLUGradAVX2Needs      = cpu.AVX | cpu.AVX2
+	expSumAVX512Needs        = cpu.AVX | cpu.AVX512F
+	greatestAVX512Needs      = cpu.AVX | cpu.AVX2 | cpu.AVX512F
+	softmaxGradAVX512Needs   = cpu.AVX | cpu.AVX512F
+	swiGLUAVX512Needs        = cpu.AVX | cpu.AVX512F
+	swiGLUGradAVX512Needs    = cpu.AVX | cpu.AVX512F
 )
 
 // avx2x16x6 is microGo for tiles of 6×16.
@@ -1439,6 +1449,176 @@ func geluGradAVX512(dy, x []float32) (n int) {
 //go:noescape
 func asmGeluGradAVX512(dy []float32, x []float32)
 
+// expSumAVX2 is expSumGo.
+//
+// It does so for the first n of dst, as many as are a multiple of 16, or for none
+// where the processor lacks what it needs.
+func expSumAVX2(s *[16]float64, dst, x []float32, c float32) (n int) {
+	if !cpu.Has(expSumAVX2Needs) {
+		return
+	}
+	if n = len(dst) &^ 15; n > 0 {
+		asmExpSumAVX2(s, dst[:n], x, c)
+	}
+	return
+}
+
+//go:noescape
+func asmExpSumAVX2(s *[16]float64, dst []float32, x []float32, c float32)
+
+// greatestAVX2 is greatestGo.
+//
+// It does so for the first n of x, as many as are a multiple of 8, or for none
+// where the processor lacks what it needs.
+func greatestAVX2(x []float32) (n int, most float32) {
+	if !cpu.Has(greatestAVX2Needs) {
+		return
+	}
+	if n = len(x) &^ 7; n > 0 {
+		most = asmGreatestAVX2(x[:n])
+	}
+	return
+}
+
+//go:noescape
+func asmGreatestAVX2(x []float32) (most float32)
+
+// softmaxGradAVX2 is softmaxGradGo.
+//
+// It does so for the first n of dx, as many as are a multiple of 8, or for none
+// where the processor lacks what it needs.
+func softmaxGradAVX2(dx, dy, y []float32, mean float32) (n int) {
+	if !cpu.Has(softmaxGradAVX2Needs) {
+		return
+	}
+	if n = len(dx) &^ 7; n > 0 {
+		asmSoftmaxGradAVX2(dx[:n], dy, y, mean)
+	}
+	return
+}
+
+//go:noescape
+func asmSoftmaxGradAVX2(dx []float32, dy []float32, y []float32, mean float32)
+
+// swiGLUAVX2 is swiGLUGo.
+//
+// It does so for the first n of y, as many as are a multiple of 8, or for none
+// where the processor lacks what it needs.
+func swiGLUAVX2(y, a, b []float32) (n int) {
+	if !cpu.Has(swiGLUAVX2Needs) {
+		return
+	}
+	if n = len(y) &^ 7; n > 0 {
+		asmSwiGLUAVX2(y[:n], a, b)
+	}
+	return
+}
+
+//go:noescape
+func asmSwiGLUAVX2(y []float32, a []float32, b []float32)
+
+// swiGLUGradAVX2 is swiGLUGradGo.
+//
+// It does so for the first n of dy, as many as are a multiple of 8, or for none
+// where the processor lacks what it needs.
+func swiGLUGradAVX2(da, db, dy, a, b []float32) (n int) {
+	if !cpu.Has(swiGLUGradAVX2Needs) {
+		return
+	}
+	if n = len(dy) &^ 7; n > 0 {
+		asmSwiGLUGradAVX2(da, db, dy[:n], a, b)
+	}
+	return
+}
+
+//go:noescape
+func asmSwiGLUGradAVX2(da []float32, db []float32, dy []float32, a []float32, b []float32)
+
+// expSumAVX512 is expSumGo.
+//
+// It does so for the first n of dst, as many as are a multiple of 16, or for none
+// where the processor lacks what it needs.
+func expSumAVX512(s *[16]float64, dst, x []float32, c float32) (n int) {
+	if !cpu.Has(expSumAVX512Needs) {
+		return
+	}
+	if n = len(dst) &^ 15; n > 0 {
+		asmExpSumAVX512(s, dst[:n], x, c)
+	}
+	return
+}
+
+//go:noescape
+func asmExpSumAVX512(s *[16]float64, dst []float32, x []float32, c float32)
+
+// greatestAVX512 is greatestGo.
+//
+// It does so for the first n of x, as many as are a multiple of 16, or for none
+// where the processor lacks what it needs.
+func greatestAVX512(x []float32) (n int, most float32) {
+	if !cpu.Has(greatestAVX512Needs) {
+		return
+	}
+	if n = len(x) &^ 15; n > 0 {
+		most = asmGreatestAVX512(x[:n])
+	}
+	return
+}
+
+//go:noescape
+func asmGreatestAVX512(x []float32) (most float32)
+
+// softmaxGradAVX512 is softmaxGradGo.
+//
+// It does so for the first n of dx, as many as are a multiple of 16, or for none
+// where the processor lacks what it needs.
+func softmaxGradAVX512(dx, dy, y []float32, mean float32) (n int) {
+	if !cpu.Has(softmaxGradAVX512Needs) {
+		return
+	}
+	if n = len(dx) &^ 15; n > 0 {
+		asmSoftmaxGradAVX512(dx[:n], dy, y, mean)
+	}
+	return
+}
+
+//go:noescape
+func asmSoftmaxGradAVX512(dx []float32, dy []float32, y []float32, mean float32)
+
+// swiGLUAVX512 is swiGLUGo.
+//
+// It does so for the first n of y, as many as are a multiple of 16, or for none
+// where the processor lacks what it needs.
+func swiGLUAVX512(y, a, b []float32) (n int) {
+	if !cpu.Has(swiGLUAVX512Needs) {
+		return
+	}
+	if n = len(y) &^ 15; n > 0 {
+		asmSwiGLUAVX512(y[:n], a, b)
+	}
+	return
+}
+
+//go:noescape
+func asmSwiGLUAVX512(y []float32, a []float32, b []float32)
+
+// swiGLUGradAVX512 is swiGLUGradGo.
+//
+// It does so for the first n of dy, as many as are a multiple of 16, or for none
+// where the processor lacks what it needs.
+func swiGLUGradAVX512(da, db, dy, a, b []float32) (n int) {
+	if !cpu.Has(swiGLUGradAVX512Needs) {
+		return
+	}
+	if n = len(dy) &^ 15; n > 0 {
+		asmSwiGLUGradAVX512(da, db, dy[:n], a, b)
+	}
+	return
+}
+
+//go:noescape
+func asmSwiGLUGradAVX512(da []float32, db []float32, dy []float32, a []float32, b []float32)
+
 func init() {
 	cpu.Add("f32",
 		cpu.Kernel{Name: "avx2x16x6", Needs: avx2x16x6Needs},
@@ -1525,6 +1705,16 @@ func init() {
 		cpu.Kernel{Name: "geluGradAVX2", Needs: geluGradAVX2Needs},
 		cpu.Kernel{Name: "geluAVX512", Needs: geluAVX512Needs},
 		cpu.Kernel{Name: "geluGradAVX512", Needs: geluGradAVX512Needs},
+		cpu.Kernel{Name: "expSumAVX2", Needs: expSumAVX2Needs},
+		cpu.Kernel{Name: "greatestAVX2", Needs: greatestAVX2Needs},
+		cpu.Kernel{Name: "softmaxGradAVX2", Needs: softmaxGradAVX2Needs},
+		cpu.Kernel{Name: "swiGLUAVX2", Needs: swiGLUAVX2Needs},
+		cpu.Kernel{Name: "swiGLUGradAVX2", Needs: swiGLUGradAVX2Needs},
+		cpu.Kernel{Name: "expSumAVX512", Needs: expSumAVX512Needs},
+		cpu.Kernel{Name: "greatestAVX512", Needs: greatestAVX512Needs},
+		cpu.Kernel{Name: "softmaxGradAVX512", Needs: softmaxGradAVX512Needs},
+		cpu.Kernel{Name: "swiGLUAVX512", Needs: swiGLUAVX512Needs},
+		cpu.Kernel{Name: "swiGLUGradAVX512", Needs: swiGLUGradAVX512Needs},
 	)
 }
 

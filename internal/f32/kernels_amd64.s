@@ -12154,121 +12154,6 @@ TEXT ·asmGeluAVX2(SB), NOSPLIT, $0-48
 	MOVQ x_base+24(FP), CX
 	MOVQ y_len+8(FP), DX
 	XORQ BX, BX
-	MOVQ DX, SI
-	ANDQ $-8, SI
-	JZ   rest45
-
-loop45:
-	VCVTPS2PD    (CX)(BX*4), Y0
-	VCVTPS2PD    16(CX)(BX*4), Y1
-	VMULPD       Y0, Y0, Y2
-	VMULPD       Y1, Y1, Y3
-	VMULPD       double0<>+0(SB), Y2, Y2
-	VMULPD       double0<>+0(SB), Y3, Y3
-	VBROADCASTSD double1<>+0(SB), Y5
-	VMINPD       Y2, Y5, Y2
-	VMINPD       Y3, Y5, Y3
-	VMULPD       double2<>+0(SB), Y2, Y5
-	VMULPD       double2<>+0(SB), Y3, Y6
-	VADDPD       double0<>+0(SB), Y5, Y5
-	VADDPD       double0<>+0(SB), Y6, Y6
-	VBROADCASTSD double3<>+0(SB), Y7
-	VCVTTPD2DQY  Y5, X4
-	VCVTDQ2PD    X4, Y5
-	VPMOVSXDQ    X4, Y8
-	VPSUBQ       Y8, Y7, Y8
-	VPSLLQ       $0x34, Y8, Y8
-	VCVTTPD2DQY  Y6, X4
-	VCVTDQ2PD    X4, Y6
-	VPMOVSXDQ    X4, Y9
-	VPSUBQ       Y9, Y7, Y9
-	VPSLLQ       $0x34, Y9, Y9
-	VMULPD       double4<>+0(SB), Y5, Y5
-	VMULPD       double4<>+0(SB), Y6, Y6
-	VSUBPD       Y2, Y5, Y2
-	VSUBPD       Y3, Y6, Y3
-	VBROADCASTSD double5<>+0(SB), Y5
-	VMULPD       Y2, Y5, Y6
-	VMULPD       Y3, Y5, Y5
-	VADDPD       double6<>+0(SB), Y6, Y6
-	VADDPD       double6<>+0(SB), Y5, Y5
-	VMULPD       Y2, Y6, Y6
-	VMULPD       Y3, Y5, Y5
-	VADDPD       double7<>+0(SB), Y6, Y6
-	VADDPD       double7<>+0(SB), Y5, Y5
-	VMULPD       Y2, Y6, Y6
-	VMULPD       Y3, Y5, Y5
-	VADDPD       double8<>+0(SB), Y6, Y6
-	VADDPD       double8<>+0(SB), Y5, Y5
-	VMULPD       Y2, Y6, Y6
-	VMULPD       Y3, Y5, Y5
-	VADDPD       double9<>+0(SB), Y6, Y6
-	VADDPD       double9<>+0(SB), Y5, Y5
-	VMULPD       Y2, Y6, Y6
-	VMULPD       Y3, Y5, Y5
-	VADDPD       double0<>+0(SB), Y6, Y6
-	VADDPD       double0<>+0(SB), Y5, Y5
-	VMULPD       Y2, Y6, Y6
-	VMULPD       Y3, Y5, Y5
-	VADDPD       double10<>+0(SB), Y6, Y6
-	VADDPD       double10<>+0(SB), Y5, Y5
-	VMULPD       Y2, Y6, Y2
-	VMULPD       Y3, Y5, Y3
-	VADDPD       double10<>+0(SB), Y2, Y2
-	VADDPD       double10<>+0(SB), Y3, Y3
-	VMULPD       Y8, Y2, Y2
-	VMULPD       Y9, Y3, Y3
-	VANDPD       double11<>+0(SB), Y0, Y5
-	VANDPD       double11<>+0(SB), Y1, Y6
-	VMULPD       double12<>+0(SB), Y5, Y5
-	VMULPD       double12<>+0(SB), Y6, Y6
-	VADDPD       double10<>+0(SB), Y5, Y5
-	VADDPD       double10<>+0(SB), Y6, Y6
-	VBROADCASTSD double10<>+0(SB), Y7
-	VDIVPD       Y5, Y7, Y5
-	VDIVPD       Y6, Y7, Y6
-	VMULPD       double0<>+0(SB), Y2, Y2
-	VMULPD       double0<>+0(SB), Y3, Y3
-	VMULPD       Y5, Y2, Y2
-	VMULPD       Y6, Y3, Y3
-	VBROADCASTSD double13<>+0(SB), Y7
-	VMULPD       Y5, Y7, Y8
-	VMULPD       Y6, Y7, Y7
-	VADDPD       double14<>+0(SB), Y8, Y8
-	VADDPD       double14<>+0(SB), Y7, Y7
-	VMULPD       Y5, Y8, Y8
-	VMULPD       Y6, Y7, Y7
-	VADDPD       double15<>+0(SB), Y8, Y8
-	VADDPD       double15<>+0(SB), Y7, Y7
-	VMULPD       Y5, Y8, Y8
-	VMULPD       Y6, Y7, Y7
-	VADDPD       double16<>+0(SB), Y8, Y8
-	VADDPD       double16<>+0(SB), Y7, Y7
-	VMULPD       Y5, Y8, Y5
-	VMULPD       Y6, Y7, Y6
-	VADDPD       double17<>+0(SB), Y5, Y5
-	VADDPD       double17<>+0(SB), Y6, Y6
-	VMULPD       Y5, Y2, Y2
-	VMULPD       Y6, Y3, Y3
-	VBROADCASTSD double18<>+0(SB), Y5
-	VBROADCASTSD double10<>+0(SB), Y6
-	VSUBPD       Y2, Y6, Y7
-	VCMPPD       $0x1e, Y5, Y0, Y8
-	VBLENDVPD    Y8, Y7, Y2, Y2
-	VSUBPD       Y3, Y6, Y6
-	VCMPPD       $0x1e, Y5, Y1, Y5
-	VBLENDVPD    Y5, Y6, Y3, Y3
-	VMULPD       Y2, Y0, Y0
-	VMULPD       Y3, Y1, Y1
-	VCVTPD2PSY   Y0, X4
-	VCVTPD2PSY   Y1, X0
-	VINSERTF128  $0x01, X0, Y4, Y0
-	VMOVUPS      Y0, (AX)(BX*4)
-	ADDQ         $0x08, BX
-	CMPQ         BX, SI
-	JLT          loop45
-
-rest45:
 	CMPQ BX, DX
 	JGE  done45
 
@@ -12507,126 +12392,6 @@ TEXT ·asmGeluGradAVX2(SB), NOSPLIT, $0-48
 	MOVQ x_base+24(FP), CX
 	MOVQ dy_len+8(FP), DX
 	XORQ BX, BX
-	MOVQ DX, SI
-	ANDQ $-8, SI
-	JZ   rest46
-
-loop46:
-	VCVTPS2PD    (CX)(BX*4), Y0
-	VCVTPS2PD    16(CX)(BX*4), Y1
-	VMULPD       Y0, Y0, Y2
-	VMULPD       Y1, Y1, Y3
-	VMULPD       double0<>+0(SB), Y2, Y2
-	VMULPD       double0<>+0(SB), Y3, Y3
-	VBROADCASTSD double1<>+0(SB), Y5
-	VMINPD       Y2, Y5, Y2
-	VMINPD       Y3, Y5, Y3
-	VMULPD       double2<>+0(SB), Y2, Y5
-	VMULPD       double2<>+0(SB), Y3, Y6
-	VADDPD       double0<>+0(SB), Y5, Y5
-	VADDPD       double0<>+0(SB), Y6, Y6
-	VBROADCASTSD double3<>+0(SB), Y7
-	VCVTTPD2DQY  Y5, X4
-	VCVTDQ2PD    X4, Y5
-	VPMOVSXDQ    X4, Y8
-	VPSUBQ       Y8, Y7, Y8
-	VPSLLQ       $0x34, Y8, Y8
-	VCVTTPD2DQY  Y6, X4
-	VCVTDQ2PD    X4, Y6
-	VPMOVSXDQ    X4, Y9
-	VPSUBQ       Y9, Y7, Y9
-	VPSLLQ       $0x34, Y9, Y9
-	VMULPD       double4<>+0(SB), Y5, Y5
-	VMULPD       double4<>+0(SB), Y6, Y6
-	VSUBPD       Y2, Y5, Y2
-	VSUBPD       Y3, Y6, Y3
-	VBROADCASTSD double5<>+0(SB), Y5
-	VMULPD       Y2, Y5, Y6
-	VMULPD       Y3, Y5, Y5
-	VADDPD       double6<>+0(SB), Y6, Y6
-	VADDPD       double6<>+0(SB), Y5, Y5
-	VMULPD       Y2, Y6, Y6
-	VMULPD       Y3, Y5, Y5
-	VADDPD       double7<>+0(SB), Y6, Y6
-	VADDPD       double7<>+0(SB), Y5, Y5
-	VMULPD       Y2, Y6, Y6
-	VMULPD       Y3, Y5, Y5
-	VADDPD       double8<>+0(SB), Y6, Y6
-	VADDPD       double8<>+0(SB), Y5, Y5
-	VMULPD       Y2, Y6, Y6
-	VMULPD       Y3, Y5, Y5
-	VADDPD       double9<>+0(SB), Y6, Y6
-	VADDPD       double9<>+0(SB), Y5, Y5
-	VMULPD       Y2, Y6, Y6
-	VMULPD       Y3, Y5, Y5
-	VADDPD       double0<>+0(SB), Y6, Y6
-	VADDPD       double0<>+0(SB), Y5, Y5
-	VMULPD       Y2, Y6, Y6
-	VMULPD       Y3, Y5, Y5
-	VADDPD       double10<>+0(SB), Y6, Y6
-	VADDPD       double10<>+0(SB), Y5, Y5
-	VMULPD       Y2, Y6, Y2
-	VMULPD       Y3, Y5, Y3
-	VADDPD       double10<>+0(SB), Y2, Y2
-	VADDPD       double10<>+0(SB), Y3, Y3
-	VMULPD       Y8, Y2, Y2
-	VMULPD       Y9, Y3, Y3
-	VANDPD       double11<>+0(SB), Y0, Y5
-	VANDPD       double11<>+0(SB), Y1, Y6
-	VMULPD       double12<>+0(SB), Y5, Y5
-	VMULPD       double12<>+0(SB), Y6, Y6
-	VADDPD       double10<>+0(SB), Y5, Y5
-	VADDPD       double10<>+0(SB), Y6, Y6
-	VBROADCASTSD double10<>+0(SB), Y7
-	VDIVPD       Y5, Y7, Y5
-	VDIVPD       Y6, Y7, Y6
-	VMULPD       double0<>+0(SB), Y2, Y7
-	VMULPD       double0<>+0(SB), Y3, Y8
-	VMULPD       Y5, Y7, Y7
-	VMULPD       Y6, Y8, Y8
-	VBROADCASTSD double13<>+0(SB), Y9
-	VMULPD       Y5, Y9, Y10
-	VMULPD       Y6, Y9, Y9
-	VADDPD       double14<>+0(SB), Y10, Y10
-	VADDPD       double14<>+0(SB), Y9, Y9
-	VMULPD       Y5, Y10, Y10
-	VMULPD       Y6, Y9, Y9
-	VADDPD       double15<>+0(SB), Y10, Y10
-	VADDPD       double15<>+0(SB), Y9, Y9
-	VMULPD       Y5, Y10, Y10
-	VMULPD       Y6, Y9, Y9
-	VADDPD       double16<>+0(SB), Y10, Y10
-	VADDPD       double16<>+0(SB), Y9, Y9
-	VMULPD       Y5, Y10, Y5
-	VMULPD       Y6, Y9, Y6
-	VADDPD       double17<>+0(SB), Y5, Y5
-	VADDPD       double17<>+0(SB), Y6, Y6
-	VMULPD       Y5, Y7, Y5
-	VMULPD       Y6, Y8, Y6
-	VBROADCASTSD double18<>+0(SB), Y7
-	VBROADCASTSD double10<>+0(SB), Y8
-	VSUBPD       Y5, Y8, Y9
-	VCMPPD       $0x1e, Y7, Y0, Y10
-	VBLENDVPD    Y10, Y9, Y5, Y5
-	VSUBPD       Y6, Y8, Y8
-	VCMPPD       $0x1e, Y7, Y1, Y7
-	VBLENDVPD    Y7, Y8, Y6, Y6
-	VMULPD       double19<>+0(SB), Y2, Y2
-	VMULPD       double19<>+0(SB), Y3, Y3
-	VMULPD       Y2, Y0, Y0
-	VMULPD       Y3, Y1, Y1
-	VADDPD       Y0, Y5, Y0
-	VADDPD       Y1, Y6, Y1
-	VCVTPD2PSY   Y0, X4
-	VCVTPD2PSY   Y1, X0
-	VINSERTF128  $0x01, X0, Y4, Y0
-	VMULPS       (AX)(BX*4), Y0, Y0
-	VMOVUPS      Y0, (AX)(BX*4)
-	ADDQ         $0x08, BX
-	CMPQ         BX, SI
-	JLT          loop46
-
-rest46:
 	CMPQ BX, DX
 	JGE  done46
 
@@ -12762,10 +12527,10 @@ TEXT ·asmGeluAVX512(SB), NOSPLIT, $0-48
 	MOVQ x_base+24(FP), CX
 	MOVQ y_len+8(FP), DX
 	XORQ BX, BX
+	CMPQ BX, DX
+	JGE  done47
 
-loop:
-	CMPQ         BX, DX
-	JGE          done
+one47:
 	VCVTPS2PD    (CX)(BX*4), Z0
 	VCVTPS2PD    32(CX)(BX*4), Z1
 	VMULPD       Z0, Z0, Z2
@@ -12870,9 +12635,10 @@ loop:
 	VINSERTF64X4 $0x01, Y0, Z4, Z0
 	VMOVUPS      Z0, (AX)(BX*4)
 	ADDQ         $0x10, BX
-	JMP          loop
+	CMPQ         BX, DX
+	JLT          one47
 
-done:
+done47:
 	VZEROUPPER
 	RET
 
@@ -12883,10 +12649,10 @@ TEXT ·asmGeluGradAVX512(SB), NOSPLIT, $0-48
 	MOVQ x_base+24(FP), CX
 	MOVQ dy_len+8(FP), DX
 	XORQ BX, BX
+	CMPQ BX, DX
+	JGE  done48
 
-loop:
-	CMPQ         BX, DX
-	JGE          done
+one48:
 	VCVTPS2PD    (CX)(BX*4), Z0
 	VCVTPS2PD    32(CX)(BX*4), Z1
 	VMULPD       Z0, Z0, Z2
@@ -12996,8 +12762,770 @@ loop:
 	VMULPS       (AX)(BX*4), Z0, Z0
 	VMOVUPS      Z0, (AX)(BX*4)
 	ADDQ         $0x10, BX
-	JMP          loop
+	CMPQ         BX, DX
+	JLT          one48
+
+done48:
+	VZEROUPPER
+	RET
+
+// func asmExpSumAVX2(s *[16]float64, dst []float32, x []float32, c float32)
+// Requires: AVX, AVX2
+TEXT ·asmExpSumAVX2(SB), NOSPLIT, $0-60
+	MOVQ         dst_base+8(FP), AX
+	MOVQ         x_base+32(FP), CX
+	VBROADCASTSS c+56(FP), Y0
+	VBROADCASTSS single0<>+0(SB), Y1
+	VBROADCASTSS single1<>+0(SB), Y2
+	MOVQ         dst_len+16(FP), DX
+	MOVQ         s+0(FP), BX
+	VMOVUPD      (BX), Y3
+	VMOVUPD      32(BX), Y4
+	VMOVUPD      64(BX), Y5
+	VMOVUPD      96(BX), Y6
+	XORQ         SI, SI
+
+loop:
+	CMPQ      SI, DX
+	JGE       done
+	VMOVUPS   (CX)(SI*4), Y7
+	VSUBPS    Y0, Y7, Y7
+	VMAXPS    Y7, Y1, Y7
+	VMINPS    Y7, Y2, Y7
+	VMULPS    single2<>+0(SB), Y7, Y8
+	VADDPS    single3<>+0(SB), Y8, Y8
+	VADDPS    single4<>+0(SB), Y8, Y9
+	VMULPS    single5<>+0(SB), Y9, Y10
+	VSUBPS    Y10, Y7, Y7
+	VMULPS    single6<>+0(SB), Y9, Y9
+	VSUBPS    Y9, Y7, Y7
+	VMULPS    Y7, Y7, Y9
+	VMULPS    single7<>+0(SB), Y7, Y10
+	VADDPS    single8<>+0(SB), Y10, Y10
+	VMULPS    single9<>+0(SB), Y7, Y11
+	VADDPS    single10<>+0(SB), Y11, Y11
+	VMULPS    single11<>+0(SB), Y9, Y12
+	VADDPS    Y11, Y12, Y11
+	VMULPS    Y9, Y11, Y11
+	VADDPS    Y10, Y11, Y10
+	VMULPS    Y10, Y9, Y9
+	VADDPS    Y7, Y9, Y7
+	VADDPS    single12<>+0(SB), Y7, Y7
+	VPSLLD    $0x17, Y8, Y8
+	VADDPS    Y7, Y7, Y7
+	VPADDD    single13<>+0(SB), Y8, Y8
+	VMULPS    Y8, Y7, Y7
+	VMOVUPS   Y7, (AX)(SI*4)
+	VCVTPS2PD (AX)(SI*4), Y7
+	VADDPD    Y7, Y3, Y3
+	VCVTPS2PD 16(AX)(SI*4), Y7
+	VADDPD    Y7, Y4, Y4
+	VMOVUPS   32(CX)(SI*4), Y7
+	VSUBPS    Y0, Y7, Y7
+	VMAXPS    Y7, Y1, Y7
+	VMINPS    Y7, Y2, Y7
+	VMULPS    single2<>+0(SB), Y7, Y8
+	VADDPS    single3<>+0(SB), Y8, Y8
+	VADDPS    single4<>+0(SB), Y8, Y9
+	VMULPS    single5<>+0(SB), Y9, Y10
+	VSUBPS    Y10, Y7, Y7
+	VMULPS    single6<>+0(SB), Y9, Y9
+	VSUBPS    Y9, Y7, Y7
+	VMULPS    Y7, Y7, Y9
+	VMULPS    single7<>+0(SB), Y7, Y10
+	VADDPS    single8<>+0(SB), Y10, Y10
+	VMULPS    single9<>+0(SB), Y7, Y11
+	VADDPS    single10<>+0(SB), Y11, Y11
+	VMULPS    single11<>+0(SB), Y9, Y12
+	VADDPS    Y11, Y12, Y11
+	VMULPS    Y9, Y11, Y11
+	VADDPS    Y10, Y11, Y10
+	VMULPS    Y10, Y9, Y9
+	VADDPS    Y7, Y9, Y7
+	VADDPS    single12<>+0(SB), Y7, Y7
+	VPSLLD    $0x17, Y8, Y8
+	VADDPS    Y7, Y7, Y7
+	VPADDD    single13<>+0(SB), Y8, Y8
+	VMULPS    Y8, Y7, Y7
+	VMOVUPS   Y7, 32(AX)(SI*4)
+	VCVTPS2PD 32(AX)(SI*4), Y7
+	VADDPD    Y7, Y5, Y5
+	VCVTPS2PD 48(AX)(SI*4), Y7
+	VADDPD    Y7, Y6, Y6
+	ADDQ      $0x10, SI
+	JMP       loop
 
 done:
+	VMOVUPD Y3, (BX)
+	VMOVUPD Y4, 32(BX)
+	VMOVUPD Y5, 64(BX)
+	VMOVUPD Y6, 96(BX)
+	VZEROUPPER
+	RET
+
+DATA single0<>+0(SB)/4, $0xc2ae999a
+DATA single0<>+4(SB)/4, $0xc2ae999a
+DATA single0<>+8(SB)/4, $0xc2ae999a
+DATA single0<>+12(SB)/4, $0xc2ae999a
+DATA single0<>+16(SB)/4, $0xc2ae999a
+DATA single0<>+20(SB)/4, $0xc2ae999a
+DATA single0<>+24(SB)/4, $0xc2ae999a
+DATA single0<>+28(SB)/4, $0xc2ae999a
+GLOBL single0<>(SB), RODATA|NOPTR, $32
+
+DATA single1<>+0(SB)/4, $0x42b1999a
+DATA single1<>+4(SB)/4, $0x42b1999a
+DATA single1<>+8(SB)/4, $0x42b1999a
+DATA single1<>+12(SB)/4, $0x42b1999a
+DATA single1<>+16(SB)/4, $0x42b1999a
+DATA single1<>+20(SB)/4, $0x42b1999a
+DATA single1<>+24(SB)/4, $0x42b1999a
+DATA single1<>+28(SB)/4, $0x42b1999a
+GLOBL single1<>(SB), RODATA|NOPTR, $32
+
+DATA single2<>+0(SB)/4, $0x3fb8aa3b
+DATA single2<>+4(SB)/4, $0x3fb8aa3b
+DATA single2<>+8(SB)/4, $0x3fb8aa3b
+DATA single2<>+12(SB)/4, $0x3fb8aa3b
+DATA single2<>+16(SB)/4, $0x3fb8aa3b
+DATA single2<>+20(SB)/4, $0x3fb8aa3b
+DATA single2<>+24(SB)/4, $0x3fb8aa3b
+DATA single2<>+28(SB)/4, $0x3fb8aa3b
+GLOBL single2<>(SB), RODATA|NOPTR, $32
+
+DATA single3<>+0(SB)/4, $0x4b400000
+DATA single3<>+4(SB)/4, $0x4b400000
+DATA single3<>+8(SB)/4, $0x4b400000
+DATA single3<>+12(SB)/4, $0x4b400000
+DATA single3<>+16(SB)/4, $0x4b400000
+DATA single3<>+20(SB)/4, $0x4b400000
+DATA single3<>+24(SB)/4, $0x4b400000
+DATA single3<>+28(SB)/4, $0x4b400000
+GLOBL single3<>(SB), RODATA|NOPTR, $32
+
+DATA single4<>+0(SB)/4, $0xcb400000
+DATA single4<>+4(SB)/4, $0xcb400000
+DATA single4<>+8(SB)/4, $0xcb400000
+DATA single4<>+12(SB)/4, $0xcb400000
+DATA single4<>+16(SB)/4, $0xcb400000
+DATA single4<>+20(SB)/4, $0xcb400000
+DATA single4<>+24(SB)/4, $0xcb400000
+DATA single4<>+28(SB)/4, $0xcb400000
+GLOBL single4<>(SB), RODATA|NOPTR, $32
+
+DATA single5<>+0(SB)/4, $0x3f317200
+DATA single5<>+4(SB)/4, $0x3f317200
+DATA single5<>+8(SB)/4, $0x3f317200
+DATA single5<>+12(SB)/4, $0x3f317200
+DATA single5<>+16(SB)/4, $0x3f317200
+DATA single5<>+20(SB)/4, $0x3f317200
+DATA single5<>+24(SB)/4, $0x3f317200
+DATA single5<>+28(SB)/4, $0x3f317200
+GLOBL single5<>(SB), RODATA|NOPTR, $32
+
+DATA single6<>+0(SB)/4, $0x35bfbe8e
+DATA single6<>+4(SB)/4, $0x35bfbe8e
+DATA single6<>+8(SB)/4, $0x35bfbe8e
+DATA single6<>+12(SB)/4, $0x35bfbe8e
+DATA single6<>+16(SB)/4, $0x35bfbe8e
+DATA single6<>+20(SB)/4, $0x35bfbe8e
+DATA single6<>+24(SB)/4, $0x35bfbe8e
+DATA single6<>+28(SB)/4, $0x35bfbe8e
+GLOBL single6<>(SB), RODATA|NOPTR, $32
+
+DATA single7<>+0(SB)/4, $0x3e2aaa49
+DATA single7<>+4(SB)/4, $0x3e2aaa49
+DATA single7<>+8(SB)/4, $0x3e2aaa49
+DATA single7<>+12(SB)/4, $0x3e2aaa49
+DATA single7<>+16(SB)/4, $0x3e2aaa49
+DATA single7<>+20(SB)/4, $0x3e2aaa49
+DATA single7<>+24(SB)/4, $0x3e2aaa49
+DATA single7<>+28(SB)/4, $0x3e2aaa49
+GLOBL single7<>(SB), RODATA|NOPTR, $32
+
+DATA single8<>+0(SB)/4, $0x3efffffe
+DATA single8<>+4(SB)/4, $0x3efffffe
+DATA single8<>+8(SB)/4, $0x3efffffe
+DATA single8<>+12(SB)/4, $0x3efffffe
+DATA single8<>+16(SB)/4, $0x3efffffe
+DATA single8<>+20(SB)/4, $0x3efffffe
+DATA single8<>+24(SB)/4, $0x3efffffe
+DATA single8<>+28(SB)/4, $0x3efffffe
+GLOBL single8<>(SB), RODATA|NOPTR, $32
+
+DATA single9<>+0(SB)/4, $0x3c091d10
+DATA single9<>+4(SB)/4, $0x3c091d10
+DATA single9<>+8(SB)/4, $0x3c091d10
+DATA single9<>+12(SB)/4, $0x3c091d10
+DATA single9<>+16(SB)/4, $0x3c091d10
+DATA single9<>+20(SB)/4, $0x3c091d10
+DATA single9<>+24(SB)/4, $0x3c091d10
+DATA single9<>+28(SB)/4, $0x3c091d10
+GLOBL single9<>(SB), RODATA|NOPTR, $32
+
+DATA single10<>+0(SB)/4, $0x3d2aac79
+DATA single10<>+4(SB)/4, $0x3d2aac79
+DATA single10<>+8(SB)/4, $0x3d2aac79
+DATA single10<>+12(SB)/4, $0x3d2aac79
+DATA single10<>+16(SB)/4, $0x3d2aac79
+DATA single10<>+20(SB)/4, $0x3d2aac79
+DATA single10<>+24(SB)/4, $0x3d2aac79
+DATA single10<>+28(SB)/4, $0x3d2aac79
+GLOBL single10<>(SB), RODATA|NOPTR, $32
+
+DATA single11<>+0(SB)/4, $0x3ab511e8
+DATA single11<>+4(SB)/4, $0x3ab511e8
+DATA single11<>+8(SB)/4, $0x3ab511e8
+DATA single11<>+12(SB)/4, $0x3ab511e8
+DATA single11<>+16(SB)/4, $0x3ab511e8
+DATA single11<>+20(SB)/4, $0x3ab511e8
+DATA single11<>+24(SB)/4, $0x3ab511e8
+DATA single11<>+28(SB)/4, $0x3ab511e8
+GLOBL single11<>(SB), RODATA|NOPTR, $32
+
+DATA single12<>+0(SB)/4, $0x3f800000
+DATA single12<>+4(SB)/4, $0x3f800000
+DATA single12<>+8(SB)/4, $0x3f800000
+DATA single12<>+12(SB)/4, $0x3f800000
+DATA single12<>+16(SB)/4, $0x3f800000
+DATA single12<>+20(SB)/4, $0x3f800000
+DATA single12<>+24(SB)/4, $0x3f800000
+DATA single12<>+28(SB)/4, $0x3f800000
+GLOBL single12<>(SB), RODATA|NOPTR, $32
+
+DATA single13<>+0(SB)/4, $0x3f000000
+DATA single13<>+4(SB)/4, $0x3f000000
+DATA single13<>+8(SB)/4, $0x3f000000
+DATA single13<>+12(SB)/4, $0x3f000000
+DATA single13<>+16(SB)/4, $0x3f000000
+DATA single13<>+20(SB)/4, $0x3f000000
+DATA single13<>+24(SB)/4, $0x3f000000
+DATA single13<>+28(SB)/4, $0x3f000000
+GLOBL single13<>(SB), RODATA|NOPTR, $32
+
+// func asmGreatestAVX2(x []float32) (most float32)
+// Requires: AVX, AVX2, SSE
+TEXT ·asmGreatestAVX2(SB), NOSPLIT, $0-28
+	MOVQ         x_base+0(FP), AX
+	MOVQ         x_len+8(FP), CX
+	VBROADCASTSS single14<>+0(SB), Y0
+	VBROADCASTSS single14<>+0(SB), Y1
+	VBROADCASTSS single14<>+0(SB), Y2
+	VBROADCASTSS single14<>+0(SB), Y3
+	XORQ         DX, DX
+	MOVQ         CX, BX
+	ANDQ         $-32, BX
+	JZ           rest49
+
+loop49:
+	VMOVUPS (AX)(DX*4), Y4
+	VMAXPS  Y0, Y4, Y0
+	VMOVUPS 32(AX)(DX*4), Y4
+	VMAXPS  Y1, Y4, Y1
+	VMOVUPS 64(AX)(DX*4), Y4
+	VMAXPS  Y2, Y4, Y2
+	VMOVUPS 96(AX)(DX*4), Y4
+	VMAXPS  Y3, Y4, Y3
+	ADDQ    $0x20, DX
+	CMPQ    DX, BX
+	JLT     loop49
+
+rest49:
+	CMPQ DX, CX
+	JGE  done49
+
+one49:
+	VMOVUPS (AX)(DX*4), Y4
+	VMAXPS  Y0, Y4, Y0
+	ADDQ    $0x08, DX
+	CMPQ    DX, CX
+	JLT     one49
+
+done49:
+	VMAXPS       Y1, Y0, Y0
+	VMAXPS       Y3, Y2, Y2
+	VMAXPS       Y2, Y0, Y0
+	VEXTRACTI128 $0x01, Y0, X1
+	VMAXPS       X1, X0, X0
+	VPSHUFD      $0x4e, X0, X1
+	VMAXPS       X1, X0, X0
+	VPSHUFD      $0xb1, X0, X1
+	VMAXPS       X1, X0, X0
+	MOVSS        X0, most+24(FP)
+	VZEROUPPER
+	RET
+
+DATA single14<>+0(SB)/4, $0xff800000
+DATA single14<>+4(SB)/4, $0xff800000
+DATA single14<>+8(SB)/4, $0xff800000
+DATA single14<>+12(SB)/4, $0xff800000
+DATA single14<>+16(SB)/4, $0xff800000
+DATA single14<>+20(SB)/4, $0xff800000
+DATA single14<>+24(SB)/4, $0xff800000
+DATA single14<>+28(SB)/4, $0xff800000
+GLOBL single14<>(SB), RODATA|NOPTR, $32
+
+// func asmSoftmaxGradAVX2(dx []float32, dy []float32, y []float32, mean float32)
+// Requires: AVX
+TEXT ·asmSoftmaxGradAVX2(SB), NOSPLIT, $0-76
+	MOVQ         dx_base+0(FP), AX
+	MOVQ         dy_base+24(FP), CX
+	MOVQ         y_base+48(FP), DX
+	MOVQ         dx_len+8(FP), BX
+	VBROADCASTSS mean+72(FP), Y0
+	XORQ         SI, SI
+	MOVQ         BX, DI
+	ANDQ         $-32, DI
+	JZ           rest50
+
+loop50:
+	VMOVUPS (CX)(SI*4), Y1
+	VSUBPS  Y0, Y1, Y1
+	VMULPS  (DX)(SI*4), Y1, Y1
+	VMOVUPS Y1, (AX)(SI*4)
+	VMOVUPS 32(CX)(SI*4), Y1
+	VSUBPS  Y0, Y1, Y1
+	VMULPS  32(DX)(SI*4), Y1, Y1
+	VMOVUPS Y1, 32(AX)(SI*4)
+	VMOVUPS 64(CX)(SI*4), Y1
+	VSUBPS  Y0, Y1, Y1
+	VMULPS  64(DX)(SI*4), Y1, Y1
+	VMOVUPS Y1, 64(AX)(SI*4)
+	VMOVUPS 96(CX)(SI*4), Y1
+	VSUBPS  Y0, Y1, Y1
+	VMULPS  96(DX)(SI*4), Y1, Y1
+	VMOVUPS Y1, 96(AX)(SI*4)
+	ADDQ    $0x20, SI
+	CMPQ    SI, DI
+	JLT     loop50
+
+rest50:
+	CMPQ SI, BX
+	JGE  done50
+
+one50:
+	VMOVUPS (CX)(SI*4), Y1
+	VSUBPS  Y0, Y1, Y1
+	VMULPS  (DX)(SI*4), Y1, Y1
+	VMOVUPS Y1, (AX)(SI*4)
+	ADDQ    $0x08, SI
+	CMPQ    SI, BX
+	JLT     one50
+
+done50:
+	VZEROUPPER
+	RET
+
+// func asmSwiGLUAVX2(y []float32, a []float32, b []float32)
+// Requires: AVX, AVX2
+TEXT ·asmSwiGLUAVX2(SB), NOSPLIT, $0-72
+	MOVQ         y_base+0(FP), AX
+	MOVQ         a_base+24(FP), CX
+	MOVQ         b_base+48(FP), DX
+	MOVQ         y_len+8(FP), BX
+	VBROADCASTSS single0<>+0(SB), Y0
+	XORQ         SI, SI
+	CMPQ         SI, BX
+	JGE          done51
+
+one51:
+	VMOVUPS      (CX)(SI*4), Y1
+	VORPS        single15<>+0(SB), Y1, Y2
+	VMAXPS       Y2, Y0, Y2
+	VMULPS       single2<>+0(SB), Y2, Y3
+	VADDPS       single3<>+0(SB), Y3, Y3
+	VADDPS       single4<>+0(SB), Y3, Y4
+	VMULPS       single5<>+0(SB), Y4, Y5
+	VSUBPS       Y5, Y2, Y2
+	VMULPS       single6<>+0(SB), Y4, Y4
+	VSUBPS       Y4, Y2, Y2
+	VMULPS       Y2, Y2, Y4
+	VMULPS       single7<>+0(SB), Y2, Y5
+	VADDPS       single8<>+0(SB), Y5, Y5
+	VMULPS       single9<>+0(SB), Y2, Y6
+	VADDPS       single10<>+0(SB), Y6, Y6
+	VMULPS       single11<>+0(SB), Y4, Y7
+	VADDPS       Y6, Y7, Y6
+	VMULPS       Y4, Y6, Y6
+	VADDPS       Y5, Y6, Y5
+	VMULPS       Y5, Y4, Y4
+	VADDPS       Y2, Y4, Y2
+	VADDPS       single12<>+0(SB), Y2, Y2
+	VPSLLD       $0x17, Y3, Y3
+	VADDPS       Y2, Y2, Y2
+	VPADDD       single13<>+0(SB), Y3, Y3
+	VMULPS       Y3, Y2, Y2
+	VBROADCASTSS single12<>+0(SB), Y3
+	VADDPS       single12<>+0(SB), Y2, Y4
+	VDIVPS       Y4, Y3, Y3
+	VMULPS       Y3, Y2, Y2
+	VBLENDVPS    Y1, Y2, Y3, Y2
+	VMULPS       Y2, Y1, Y1
+	VMULPS       (DX)(SI*4), Y1, Y1
+	VMOVUPS      Y1, (AX)(SI*4)
+	ADDQ         $0x08, SI
+	CMPQ         SI, BX
+	JLT          one51
+
+done51:
+	VZEROUPPER
+	RET
+
+DATA single15<>+0(SB)/4, $0x80000000
+DATA single15<>+4(SB)/4, $0x80000000
+DATA single15<>+8(SB)/4, $0x80000000
+DATA single15<>+12(SB)/4, $0x80000000
+DATA single15<>+16(SB)/4, $0x80000000
+DATA single15<>+20(SB)/4, $0x80000000
+DATA single15<>+24(SB)/4, $0x80000000
+DATA single15<>+28(SB)/4, $0x80000000
+GLOBL single15<>(SB), RODATA|NOPTR, $32
+
+// func asmSwiGLUGradAVX2(da []float32, db []float32, dy []float32, a []float32, b []float32)
+// Requires: AVX, AVX2
+TEXT ·asmSwiGLUGradAVX2(SB), NOSPLIT, $0-120
+	MOVQ         da_base+0(FP), AX
+	MOVQ         db_base+24(FP), CX
+	MOVQ         dy_base+48(FP), DX
+	MOVQ         a_base+72(FP), BX
+	MOVQ         b_base+96(FP), SI
+	MOVQ         dy_len+56(FP), DI
+	VBROADCASTSS single0<>+0(SB), Y0
+	XORQ         R8, R8
+	CMPQ         R8, DI
+	JGE          done52
+
+one52:
+	VMOVUPS      (BX)(R8*4), Y1
+	VORPS        single15<>+0(SB), Y1, Y2
+	VMAXPS       Y2, Y0, Y2
+	VMULPS       single2<>+0(SB), Y2, Y3
+	VADDPS       single3<>+0(SB), Y3, Y3
+	VADDPS       single4<>+0(SB), Y3, Y4
+	VMULPS       single5<>+0(SB), Y4, Y5
+	VSUBPS       Y5, Y2, Y2
+	VMULPS       single6<>+0(SB), Y4, Y4
+	VSUBPS       Y4, Y2, Y2
+	VMULPS       Y2, Y2, Y4
+	VMULPS       single7<>+0(SB), Y2, Y5
+	VADDPS       single8<>+0(SB), Y5, Y5
+	VMULPS       single9<>+0(SB), Y2, Y6
+	VADDPS       single10<>+0(SB), Y6, Y6
+	VMULPS       single11<>+0(SB), Y4, Y7
+	VADDPS       Y6, Y7, Y6
+	VMULPS       Y4, Y6, Y6
+	VADDPS       Y5, Y6, Y5
+	VMULPS       Y5, Y4, Y4
+	VADDPS       Y2, Y4, Y2
+	VADDPS       single12<>+0(SB), Y2, Y2
+	VPSLLD       $0x17, Y3, Y3
+	VADDPS       Y2, Y2, Y2
+	VPADDD       single13<>+0(SB), Y3, Y3
+	VMULPS       Y3, Y2, Y2
+	VBROADCASTSS single12<>+0(SB), Y3
+	VADDPS       single12<>+0(SB), Y2, Y4
+	VDIVPS       Y4, Y3, Y3
+	VMULPS       Y3, Y2, Y2
+	VBLENDVPS    Y1, Y2, Y3, Y4
+	VBLENDVPS    Y1, Y3, Y2, Y2
+	VMOVUPS      (DX)(R8*4), Y3
+	VMULPS       Y4, Y1, Y1
+	VMULPS       (SI)(R8*4), Y3, Y5
+	VMULPS       Y2, Y1, Y2
+	VADDPS       Y2, Y4, Y2
+	VMULPS       Y2, Y5, Y2
+	VMULPS       Y1, Y3, Y1
+	VMOVUPS      Y1, (CX)(R8*4)
+	VMOVUPS      Y2, (AX)(R8*4)
+	ADDQ         $0x08, R8
+	CMPQ         R8, DI
+	JLT          one52
+
+done52:
+	VZEROUPPER
+	RET
+
+// func asmExpSumAVX512(s *[16]float64, dst []float32, x []float32, c float32)
+// Requires: AVX, AVX512F
+TEXT ·asmExpSumAVX512(SB), NOSPLIT, $0-60
+	MOVQ         dst_base+8(FP), AX
+	MOVQ         x_base+32(FP), CX
+	VBROADCASTSS c+56(FP), Z0
+	VBROADCASTSS single0<>+0(SB), Z1
+	VBROADCASTSS single1<>+0(SB), Z2
+	MOVQ         dst_len+16(FP), DX
+	MOVQ         s+0(FP), BX
+	VMOVUPD      (BX), Z3
+	VMOVUPD      64(BX), Z4
+	XORQ         SI, SI
+
+loop:
+	CMPQ        SI, DX
+	JGE         done
+	VMOVUPS     (CX)(SI*4), Z5
+	VSUBPS      Z0, Z5, Z5
+	VMAXPS      Z5, Z1, Z5
+	VMINPS      Z5, Z2, Z5
+	VMULPS.BCST single2<>+0(SB), Z5, Z6
+	VADDPS.BCST single3<>+0(SB), Z6, Z6
+	VADDPS.BCST single4<>+0(SB), Z6, Z7
+	VMULPS.BCST single5<>+0(SB), Z7, Z8
+	VSUBPS      Z8, Z5, Z5
+	VMULPS.BCST single6<>+0(SB), Z7, Z7
+	VSUBPS      Z7, Z5, Z5
+	VMULPS      Z5, Z5, Z7
+	VMULPS.BCST single7<>+0(SB), Z5, Z8
+	VADDPS.BCST single8<>+0(SB), Z8, Z8
+	VMULPS.BCST single9<>+0(SB), Z5, Z9
+	VADDPS.BCST single10<>+0(SB), Z9, Z9
+	VMULPS.BCST single11<>+0(SB), Z7, Z10
+	VADDPS      Z9, Z10, Z9
+	VMULPS      Z7, Z9, Z9
+	VADDPS      Z8, Z9, Z8
+	VMULPS      Z8, Z7, Z7
+	VADDPS      Z5, Z7, Z5
+	VADDPS.BCST single12<>+0(SB), Z5, Z5
+	VPSLLD      $0x17, Z6, Z6
+	VADDPS      Z5, Z5, Z5
+	VPADDD.BCST single13<>+0(SB), Z6, Z6
+	VMULPS      Z6, Z5, Z5
+	VMOVUPS     Z5, (AX)(SI*4)
+	VCVTPS2PD   (AX)(SI*4), Z5
+	VADDPD      Z5, Z3, Z3
+	VCVTPS2PD   32(AX)(SI*4), Z5
+	VADDPD      Z5, Z4, Z4
+	ADDQ        $0x10, SI
+	JMP         loop
+
+done:
+	VMOVUPD Z3, (BX)
+	VMOVUPD Z4, 64(BX)
+	VZEROUPPER
+	RET
+
+// func asmGreatestAVX512(x []float32) (most float32)
+// Requires: AVX, AVX2, AVX512F, SSE
+TEXT ·asmGreatestAVX512(SB), NOSPLIT, $0-28
+	MOVQ         x_base+0(FP), AX
+	MOVQ         x_len+8(FP), CX
+	VBROADCASTSS single14<>+0(SB), Z0
+	VBROADCASTSS single14<>+0(SB), Z1
+	VBROADCASTSS single14<>+0(SB), Z2
+	VBROADCASTSS single14<>+0(SB), Z3
+	XORQ         DX, DX
+	MOVQ         CX, BX
+	ANDQ         $-64, BX
+	JZ           rest53
+
+loop53:
+	VMOVUPS (AX)(DX*4), Z4
+	VMAXPS  Z0, Z4, Z0
+	VMOVUPS 64(AX)(DX*4), Z4
+	VMAXPS  Z1, Z4, Z1
+	VMOVUPS 128(AX)(DX*4), Z4
+	VMAXPS  Z2, Z4, Z2
+	VMOVUPS 192(AX)(DX*4), Z4
+	VMAXPS  Z3, Z4, Z3
+	ADDQ    $0x40, DX
+	CMPQ    DX, BX
+	JLT     loop53
+
+rest53:
+	CMPQ DX, CX
+	JGE  done53
+
+one53:
+	VMOVUPS (AX)(DX*4), Z4
+	VMAXPS  Z0, Z4, Z0
+	ADDQ    $0x10, DX
+	CMPQ    DX, CX
+	JLT     one53
+
+done53:
+	VMAXPS        Z1, Z0, Z0
+	VMAXPS        Z3, Z2, Z2
+	VMAXPS        Z2, Z0, Z0
+	VEXTRACTF64X4 $0x01, Z0, Y1
+	VMAXPS        Y1, Y0, Y0
+	VEXTRACTI128  $0x01, Y0, X1
+	VMAXPS        X1, X0, X0
+	VPSHUFD       $0x4e, X0, X1
+	VMAXPS        X1, X0, X0
+	VPSHUFD       $0xb1, X0, X1
+	VMAXPS        X1, X0, X0
+	MOVSS         X0, most+24(FP)
+	VZEROUPPER
+	RET
+
+// func asmSoftmaxGradAVX512(dx []float32, dy []float32, y []float32, mean float32)
+// Requires: AVX, AVX512F
+TEXT ·asmSoftmaxGradAVX512(SB), NOSPLIT, $0-76
+	MOVQ         dx_base+0(FP), AX
+	MOVQ         dy_base+24(FP), CX
+	MOVQ         y_base+48(FP), DX
+	MOVQ         dx_len+8(FP), BX
+	VBROADCASTSS mean+72(FP), Z0
+	XORQ         SI, SI
+	MOVQ         BX, DI
+	ANDQ         $-64, DI
+	JZ           rest54
+
+loop54:
+	VMOVUPS (CX)(SI*4), Z1
+	VSUBPS  Z0, Z1, Z1
+	VMULPS  (DX)(SI*4), Z1, Z1
+	VMOVUPS Z1, (AX)(SI*4)
+	VMOVUPS 64(CX)(SI*4), Z1
+	VSUBPS  Z0, Z1, Z1
+	VMULPS  64(DX)(SI*4), Z1, Z1
+	VMOVUPS Z1, 64(AX)(SI*4)
+	VMOVUPS 128(CX)(SI*4), Z1
+	VSUBPS  Z0, Z1, Z1
+	VMULPS  128(DX)(SI*4), Z1, Z1
+	VMOVUPS Z1, 128(AX)(SI*4)
+	VMOVUPS 192(CX)(SI*4), Z1
+	VSUBPS  Z0, Z1, Z1
+	VMULPS  192(DX)(SI*4), Z1, Z1
+	VMOVUPS Z1, 192(AX)(SI*4)
+	ADDQ    $0x40, SI
+	CMPQ    SI, DI
+	JLT     loop54
+
+rest54:
+	CMPQ SI, BX
+	JGE  done54
+
+one54:
+	VMOVUPS (CX)(SI*4), Z1
+	VSUBPS  Z0, Z1, Z1
+	VMULPS  (DX)(SI*4), Z1, Z1
+	VMOVUPS Z1, (AX)(SI*4)
+	ADDQ    $0x10, SI
+	CMPQ    SI, BX
+	JLT     one54
+
+done54:
+	VZEROUPPER
+	RET
+
+// func asmSwiGLUAVX512(y []float32, a []float32, b []float32)
+// Requires: AVX, AVX512F
+TEXT ·asmSwiGLUAVX512(SB), NOSPLIT, $0-72
+	MOVQ         y_base+0(FP), AX
+	MOVQ         a_base+24(FP), CX
+	MOVQ         b_base+48(FP), DX
+	MOVQ         y_len+8(FP), BX
+	VBROADCASTSS single0<>+0(SB), Z0
+	XORQ         SI, SI
+	CMPQ         SI, BX
+	JGE          done55
+
+one55:
+	VMOVUPS       (CX)(SI*4), Z1
+	VPORD.BCST    single15<>+0(SB), Z1, Z2
+	VMAXPS        Z2, Z0, Z2
+	VMULPS.BCST   single2<>+0(SB), Z2, Z4
+	VADDPS.BCST   single3<>+0(SB), Z4, Z4
+	VADDPS.BCST   single4<>+0(SB), Z4, Z5
+	VMULPS.BCST   single5<>+0(SB), Z5, Z6
+	VSUBPS        Z6, Z2, Z2
+	VMULPS.BCST   single6<>+0(SB), Z5, Z5
+	VSUBPS        Z5, Z2, Z2
+	VMULPS        Z2, Z2, Z5
+	VMULPS.BCST   single7<>+0(SB), Z2, Z6
+	VADDPS.BCST   single8<>+0(SB), Z6, Z6
+	VMULPS.BCST   single9<>+0(SB), Z2, Z7
+	VADDPS.BCST   single10<>+0(SB), Z7, Z7
+	VMULPS.BCST   single11<>+0(SB), Z5, Z8
+	VADDPS        Z7, Z8, Z7
+	VMULPS        Z5, Z7, Z7
+	VADDPS        Z6, Z7, Z6
+	VMULPS        Z6, Z5, Z5
+	VADDPS        Z2, Z5, Z2
+	VADDPS.BCST   single12<>+0(SB), Z2, Z2
+	VPSLLD        $0x17, Z4, Z4
+	VADDPS        Z2, Z2, Z2
+	VPADDD.BCST   single13<>+0(SB), Z4, Z4
+	VMULPS        Z4, Z2, Z2
+	VBROADCASTSS  single12<>+0(SB), Z4
+	VADDPS.BCST   single12<>+0(SB), Z2, Z5
+	VDIVPS        Z5, Z4, Z4
+	VMULPS        Z4, Z2, Z2
+	VPTESTMD.BCST single15<>+0(SB), Z1, K1
+	VBLENDMPS     Z2, Z4, K1, Z3
+	VMULPS        Z3, Z1, Z1
+	VMULPS        (DX)(SI*4), Z1, Z1
+	VMOVUPS       Z1, (AX)(SI*4)
+	ADDQ          $0x10, SI
+	CMPQ          SI, BX
+	JLT           one55
+
+done55:
+	VZEROUPPER
+	RET
+
+// func asmSwiGLUGradAVX512(da []float32, db []float32, dy []float32, a []float32, b []float32)
+// Requires: AVX, AVX512F
+TEXT ·asmSwiGLUGradAVX512(SB), NOSPLIT, $0-120
+	MOVQ         da_base+0(FP), AX
+	MOVQ         db_base+24(FP), CX
+	MOVQ         dy_base+48(FP), DX
+	MOVQ         a_base+72(FP), BX
+	MOVQ         b_base+96(FP), SI
+	MOVQ         dy_len+56(FP), DI
+	VBROADCASTSS single0<>+0(SB), Z0
+	XORQ         R8, R8
+	CMPQ         R8, DI
+	JGE          done56
+
+one56:
+	VMOVUPS       (BX)(R8*4), Z1
+	VPORD.BCST    single15<>+0(SB), Z1, Z2
+	VMAXPS        Z2, Z0, Z2
+	VMULPS.BCST   single2<>+0(SB), Z2, Z5
+	VADDPS.BCST   single3<>+0(SB), Z5, Z5
+	VADDPS.BCST   single4<>+0(SB), Z5, Z6
+	VMULPS.BCST   single5<>+0(SB), Z6, Z7
+	VSUBPS        Z7, Z2, Z2
+	VMULPS.BCST   single6<>+0(SB), Z6, Z6
+	VSUBPS        Z6, Z2, Z2
+	VMULPS        Z2, Z2, Z6
+	VMULPS.BCST   single7<>+0(SB), Z2, Z7
+	VADDPS.BCST   single8<>+0(SB), Z7, Z7
+	VMULPS.BCST   single9<>+0(SB), Z2, Z8
+	VADDPS.BCST   single10<>+0(SB), Z8, Z8
+	VMULPS.BCST   single11<>+0(SB), Z6, Z9
+	VADDPS        Z8, Z9, Z8
+	VMULPS        Z6, Z8, Z8
+	VADDPS        Z7, Z8, Z7
+	VMULPS        Z7, Z6, Z6
+	VADDPS        Z2, Z6, Z2
+	VADDPS.BCST   single12<>+0(SB), Z2, Z2
+	VPSLLD        $0x17, Z5, Z5
+	VADDPS        Z2, Z2, Z2
+	VPADDD.BCST   single13<>+0(SB), Z5, Z5
+	VMULPS        Z5, Z2, Z2
+	VBROADCASTSS  single12<>+0(SB), Z5
+	VADDPS.BCST   single12<>+0(SB), Z2, Z6
+	VDIVPS        Z6, Z5, Z5
+	VMULPS        Z5, Z2, Z2
+	VPTESTMD.BCST single15<>+0(SB), Z1, K1
+	VBLENDMPS     Z2, Z5, K1, Z3
+	VPTESTMD.BCST single15<>+0(SB), Z1, K1
+	VBLENDMPS     Z5, Z2, K1, Z4
+	VMOVUPS       (DX)(R8*4), Z2
+	VMULPS        Z3, Z1, Z1
+	VMULPS        (SI)(R8*4), Z2, Z5
+	VMULPS        Z4, Z1, Z6
+	VADDPS        Z6, Z3, Z6
+	VMULPS        Z6, Z5, Z5
+	VMULPS        Z1, Z2, Z1
+	VMOVUPS       Z1, (CX)(R8*4)
+	VMOVUPS       Z5, (AX)(R8*4)
+	ADDQ          $0x10, R8
+	CMPQ          R8, DI
+	JLT           one56
+
+done56:
 	VZEROUPPER
 	RET

@@ -94,6 +94,16 @@ const (
 	geluGradAVX2Needs        = cpu.None
 	geluAVX512Needs          = cpu.None
 	geluGradAVX512Needs      = cpu.None
+	expSumAVX2Needs          = cpu.None
+	greatestAVX2Needs        = cpu.None
+	softmaxGradAVX2Needs     = cpu.None
+	swiGLUAVX2Needs          = cpu.None
+	swiGLUGradAVX2Needs      = cpu.None
+	expSumAVX512Needs        = cpu.None
+	greatestAVX512Needs      = cpu.None
+	softmaxGradAVX512Needs   = cpu.None
+	swiGLUAVX512Needs        = cpu.None
+	swiGLUGradAVX512Needs    = cpu.None
 )
 
 func avx2x16x6(call *int) bool                                                             { return false }
@@ -180,3 +190,13 @@ func geluAVX2(y, x []float32) (n int)                                           
 func geluGradAVX2(dy, x []float32) (n int)                                                 { return }
 func geluAVX512(y, x []float32) (n int)                                                    { return }
 func geluGradAVX512(dy, x []float32) (n int)                                               { return }
+func expSumAVX2(s *[16]float64, dst, x []float32, c float32) (n int)                       { return }
+func greatestAVX2(x []float32) (n int, most float32)                                       { return }
+func softmaxGradAVX2(dx, dy, y []float32, mean float32) (n int)                            { return }
+func swiGLUAVX2(y, a, b []float32) (n int)                                                 { return }
+func swiGLUGradAVX2(da, db, dy, a, b []float32) (n int)                                    { return }
+func expSumAVX512(s *[16]float64, dst, x []float32, c float32) (n int)                     { return }
+func greatestAVX512(x []float32) (n int, most float32)                                     { return }
+func softmaxGradAVX512(dx, dy, y []float32, mean float32) (n int)                          { return }
+func swiGLUAVX512(y, a, b []float32) (n int)                                               { return }
+func swiGLUGradAVX512(da, db, dy, a, b []float32) (n int)                                  { return }

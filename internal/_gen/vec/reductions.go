@@ -55,30 +55,41 @@ func largest(name, parameter string, mask uint32, maximum func(...Op), group int
 		VPAND(at.of(x, 4), bits, v)
 		maximum(v, acc[at.u], acc[at.u])
 	})
+	r := GP32()
+	VMOVD(fold(acc, maximum), r)
+	Store(r, ReturnIndex(0))
+	end()
+}
+
+// fold is the largest of all lanes.
+func fold(acc [4]VecVirtual, maximum func(...Op)) Register {
 	maximum(acc[1], acc[0], acc[0])
 	maximum(acc[3], acc[2], acc[2])
 	maximum(acc[2], acc[0], acc[0])
+	if wide {
+		half := YMM()
+		VEXTRACTF64X4(Imm(1), acc[0], half)
+		maximum(half, acc[0].AsY(), acc[0].AsY())
+	}
 	m, t := acc[0].AsX(), XMM()
-	VEXTRACTI128(Imm(1), acc[0], t)
+	VEXTRACTI128(Imm(1), acc[0].AsY(), t)
 	maximum(t, m, m)
 	VPSHUFD(Imm(0x4e), m, t)
 	maximum(t, m, m)
 	VPSHUFD(Imm(0xb1), m, t)
 	maximum(t, m, m)
-	r := GP32()
-	VMOVD(m, r)
-	Store(r, ReturnIndex(0))
-	end()
+	return m
 }
 
 // sixteens runs body for every sixteen of n elements, with the sixteen sums at
-// parameter s in four registers.
+// parameter s in as few registers as hold them.
 func sixteens(n Register, body func(i Register, acc []VecVirtual)) {
 	s := Load(Param("s"), GP64())
-	acc := make([]VecVirtual, 4)
+	size := 4 * width() // of a register, in bytes
+	acc := make([]VecVirtual, 128/size)
 	for j := range acc {
-		acc[j] = YMM()
-		VMOVUPD(Mem{Base: s, Disp: 32 * j}, acc[j])
+		acc[j] = register()
+		VMOVUPD(Mem{Base: s, Disp: size * j}, acc[j])
 	}
 	i := GP64()
 	XORQ(i, i)
@@ -90,6 +101,6 @@ func sixteens(n Register, body func(i Register, acc []VecVirtual)) {
 	JMP(LabelRef("loop"))
 	Label("done")
 	for j := range acc {
-		VMOVUPD(acc[j], Mem{Base: s, Disp: 32 * j})
+		VMOVUPD(acc[j], Mem{Base: s, Disp: size * j})
 	}
 }
