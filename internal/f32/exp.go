@@ -1,6 +1,10 @@
 package f32
 
-import "math"
+import (
+	"math"
+
+	"github.com/gradlab/gradlab/internal/portable"
+)
 
 // Exponentials in float32, each sum and product rounded by itself: an element has the
 // same bits on every processor, whatever lies beside it. Softmaxes are made of them,
@@ -41,7 +45,7 @@ func Exp(x float32) float32 {
 	y := float32(r2*q) + r + 1
 	// 2ᵏ is 2 times a power whose bits are the last ones of t: the greatest there is, of
 	// k = 128, or 0, of k = −126.
-	return (y + y) * math.Float32frombits(math.Float32bits(t)<<23+126<<23)
+	return float32((y + y) * math.Float32frombits(math.Float32bits(t)<<23+126<<23))
 }
 
 // ExpSum writes exponentials and returns their sum, added up as Sum does:
@@ -77,11 +81,8 @@ func expSumGo(s *lanes, dst, x []float32, c float32) {
 // for −0.
 func Max(x []float32) float32 {
 	top := float32(math.Inf(-1))
-	if n, most := greatestAVX512(x); n > 0 {
-		top, x = most, x[n:]
-	}
 	if n, most := greatestAVX2(x); n > 0 {
-		top, x = max(top, most), x[n:]
+		top, x = most, x[n:]
 	}
 	return greatestGo(x, top) + 0
 }
@@ -95,6 +96,23 @@ func greatestGo(x []float32, top float32) float32 {
 	return top
 }
 
+// CrossEntropy returns the loss of logits z for class y, and writes its gradient times
+// scale:
+//
+//	loss = log Σ e^z[i] − z[y],  dz[i] = scale·(e^z[i]/Σ e^z[j] − [i = y])
+//
+// The loss is off by some 1e-7. dz may be z. It panics unless len(dz) == len(z) and y is a
+// class.
+func CrossEntropy(dz, z []float32, y int, scale float32) float64 {
+	same("CrossEntropy", len(dz), len(z))
+	top := Max(z)
+	below := float64(z[y]) - float64(top)
+	sum := ExpSum(dz, z, top)
+	Scale(dz, float32(float64(scale)/sum))
+	dz[y] -= scale
+	return portable.Log(sum) - below
+}
+
 // SoftmaxGrad takes a gradient back through a softmax whose output was y; mean is
 // Σ y[i]·dy[i], the Dot of both:
 //
@@ -104,8 +122,7 @@ func greatestGo(x []float32, top float32) float32 {
 func SoftmaxGrad(dx, dy, y []float32, mean float32) {
 	same("SoftmaxGrad", len(dy), len(dx))
 	same("SoftmaxGrad", len(y), len(dx))
-	n := softmaxGradAVX512(dx, dy, y, mean)
-	n += softmaxGradAVX2(dx[n:], dy[n:], y[n:], mean)
+	n := softmaxGradAVX2(dx, dy, y, mean)
 	softmaxGradGo(dx[n:], dy[n:], y[n:], mean)
 }
 

@@ -136,6 +136,39 @@ func TestSoftmaxSpecialValues(t *testing.T) {
 	}
 }
 
+func TestCrossEntropyIsAccurate(t *testing.T) {
+	r := newRand(9)
+	for n := 1; n < 60_000; n += 1 + 2*n/3 {
+		z, dz := randVec(r, n), make([]float32, n)
+		Scale(z, 4)
+		y, scale, sum := r.IntN(n), float32(0.125), 0.0
+		for _, v := range z {
+			sum += math.Exp(float64(v))
+		}
+		loss := CrossEntropy(dz, z, y, scale)
+		if want := math.Log(sum) - float64(z[y]); math.Abs(loss-want) > 2e-7 {
+			t.Fatalf("%d classes: loss %v, want %v", n, loss, want)
+		}
+		for i, v := range z {
+			p := math.Exp(float64(v)) / sum
+			want := p
+			if i == y {
+				want -= 1
+			}
+			if off := math.Abs(float64(dz[i]) - want/8); off > 0x1p-20*p+0x1p-27 {
+				t.Fatalf("%d classes, %d is right: gradient %d is %v, want %v", n, y, i, dz[i], want/8)
+			}
+		}
+		if again := CrossEntropy(z, z, y, scale); again != loss || !sameBits(z, dz) {
+			t.Fatalf("%d classes: in place the loss is %v, not %v", n, again, loss)
+		}
+	}
+	nan := []float32{1, float32(math.NaN()), 2}
+	if loss := CrossEntropy(nan, nan, 0, 1); loss == loss || AllFinite(nan) {
+		t.Errorf("of a NaN: loss %v, gradient %v", loss, nan)
+	}
+}
+
 func TestSwiGLUIsAccurate(t *testing.T) {
 	var a []float32
 	keep := func(x float32) {
@@ -185,8 +218,8 @@ func TestSwiGLUIsAccurate(t *testing.T) {
 	}
 }
 
-// BenchmarkExp is in nanoseconds an element, of rows that the first cache holds.
-func BenchmarkExp(b *testing.B) {
+// BenchmarkRows is in nanoseconds an element, of rows that the first cache holds.
+func BenchmarkRows(b *testing.B) {
 	const n = 2048
 	x, y, z, u, v := randVec(newRand(1), n), randVec(newRand(2), n), randVec(newRand(3), n), make([]float32, n), make([]float32, n)
 	run := func(name string, f func()) {
@@ -205,6 +238,12 @@ func BenchmarkExp(b *testing.B) {
 	run("Max/twin", func() { greatestGo(x, 0) })
 	run("SoftmaxGrad", func() { SoftmaxGrad(u, x, y, 1) })
 	run("SoftmaxGrad/twin", func() { softmaxGradGo(u, x, y, 1) })
+	run("CrossEntropy", func() { CrossEntropy(u, x, 5, 1) })
+	p, q, dp, dq := randVec(newRand(4), n), randVec(newRand(5), n), make([]float32, n), make([]float32, n)
+	run("LayerNorm", func() { LayerNorm(u, x, p, q, 1e-5) })
+	run("LayerNormGrad", func() { LayerNormGrad(u, dp, dq, z, x, p, 0.1, 1) })
+	run("RMSNorm", func() { RMSNorm(u, x, p, 1e-5) })
+	run("RMSNormGrad", func() { RMSNormGrad(u, dp, z, x, p, 1) })
 	run("SwiGLU", func() { SwiGLU(u, x, z) })
 	run("SwiGLU/twin", func() { swiGLUGo(u, x, z) })
 	run("SwiGLUGrad", func() { SwiGLUGrad(u, v, y, x, z) })

@@ -234,6 +234,30 @@ var kernels = []struct {
 	{"SoftmaxGrad/in place", false, false,
 		func(a *arena) { SoftmaxGrad(a.floats[1], a.floats[1], a.floats[2], a.a) },
 		func(a *arena) { softmaxGradGo(a.floats[1], a.floats[1], a.floats[2], a.a) }},
+	{"NormRow", false, false,
+		func(a *arena) { normRow("", a.floats[0], a.floats[1], a.floats[2], a.a, a.b) },
+		func(a *arena) { normRowGo(a.floats[0], a.floats[1], a.floats[2], a.a, a.b) }},
+	{"NormRow/in place", false, false,
+		func(a *arena) { normRow("", a.floats[1], a.floats[1], a.floats[2], a.a, a.b) },
+		func(a *arena) { normRowGo(a.floats[1], a.floats[1], a.floats[2], a.a, a.b) }},
+	{"NormRowGamma", true, false,
+		func(a *arena) {
+			for at := 0; at < a.n; at += a.cols {
+				dy, x := a.floats[1][at:at+a.cols], a.floats[2][at:at+a.cols]
+				normRowGamma("", a.floats[0][at:at+a.cols], a.rows[0], dy, x, a.rows[1], a.a, a.b)
+				normRowGamma("", dy, a.rows[0], dy, x, a.rows[1], a.a, a.b)
+			}
+		},
+		func(a *arena) {
+			for at := 0; at < a.n; at += a.cols {
+				dy, x := a.floats[1][at:at+a.cols], a.floats[2][at:at+a.cols]
+				normRowGammaGo(a.floats[0][at:at+a.cols], a.rows[0], dy, x, a.rows[1], a.a, a.b)
+				normRowGammaGo(dy, a.rows[0], dy, x, a.rows[1], a.a, a.b)
+			}
+		}},
+	{"NormRowGrad", false, false,
+		func(a *arena) { normRowGrad(a.floats[0], a.floats[1], a.a, 0.5, a.b, 0.25) },
+		func(a *arena) { normRowGradGo(a.floats[0], a.floats[1], a.a, 0.5, a.b, 0.25) }},
 	{"SwiGLU", false, false,
 		func(a *arena) { SwiGLU(a.floats[0], a.floats[1], a.floats[2]) },
 		func(a *arena) { swiGLUGo(a.floats[0], a.floats[1], a.floats[2]) }},

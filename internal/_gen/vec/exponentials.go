@@ -51,6 +51,9 @@ func spread(c float32) VecVirtual {
 	return y
 }
 
+// least is the number below which package f32 computes the exponential of.
+const least = -87.3
+
 // exponential is Exp of package f32 for x above its least, or NaN.
 func exponential(x VecVirtual) VecVirtual {
 	const toInteger = 3 << 22
@@ -68,8 +71,8 @@ func exponential(x VecVirtual) VecVirtual {
 }
 
 // sigmoids is its twin in package f32.
-func sigmoids(x, least VecVirtual) (up, down VecVirtual) {
-	e := exponential(op(VMAXPS, least, by(orS, x, 1<<31)))
+func sigmoids(x, lo VecVirtual) (up, down VecVirtual) {
+	e := exponential(op(VMAXPS, lo, by(orS, x, 1<<31)))
 	up = div(spread(1), plusNumber(e, 1))
 	return up, mul(e, up)
 }
@@ -88,8 +91,6 @@ func bySign(x, a, b VecVirtual) VecVirtual {
 }
 
 func exponentials() {
-	const least = -87.3
-
 	begin("expSum", "(s *[16]float64, dst, x []float32, c float32)", "dst", 16)
 	dst, x, c := base("dst"), base("x"), number("c")
 	lo, hi := spread(least), spread(88.8)
@@ -109,23 +110,6 @@ func exponentials() {
 			}
 		}
 	})
-	end()
-
-	begin("greatest", "(x []float32) (most float32)", "x", 8)
-	x, n := base("x"), length("x")
-	var acc [4]VecVirtual
-	for j := range acc {
-		acc[j] = spread(float32(math.Inf(-1)))
-	}
-	// Of a NaN and a number, VMAXPS gives the operand named first.
-	each(n, 4, func(at place) { VMAXPS(acc[at.u], at.load(x), acc[at.u]) })
-	Store(fold(acc, VMAXPS), ReturnIndex(0))
-	end()
-
-	begin("softmaxGrad", "(dx, dy, y []float32, mean float32)", "dx", 8)
-	dx, dy, y, n := base("dx"), base("dy"), base("y"), length("dx")
-	mean := number("mean")
-	each(n, 4, func(at place) { at.store(mul(sub(at.load(dy), mean), at.of(y, 4)), dx) })
 	end()
 
 	begin("swiGLU", "(y, a, b []float32)", "y", 8)

@@ -36,6 +36,17 @@ func reductions() {
 	largest("maxBytes", "b []byte", magnitude, VPMAXUD, 32)
 	largest("maxHalf", "b []byte", 0x7fff7fff, VPMAXUW, 32,
 		"maxHalfAVX2 is maxHalfGo: the larger of the two halves of the result.")
+
+	begin("greatest", "(x []float32) (most float32)", "x", 8, "greatestAVX2 is greatestGo, above −Inf.")
+	x, n := base("x"), length("x")
+	var acc [4]VecVirtual
+	for j := range acc {
+		acc[j] = constant(infinity | 1<<31)
+	}
+	// Of a NaN and a number, VMAXPS gives the operand named first.
+	each(n, 4, func(at place) { VMAXPS(acc[at.u], at.load(x), acc[at.u]) })
+	Store(fold(acc, VMAXPS), ReturnIndex(0))
+	end()
 }
 
 // largest writes a maximum over the bits in mask.
@@ -66,13 +77,8 @@ func fold(acc [4]VecVirtual, maximum func(...Op)) Register {
 	maximum(acc[1], acc[0], acc[0])
 	maximum(acc[3], acc[2], acc[2])
 	maximum(acc[2], acc[0], acc[0])
-	if wide {
-		half := YMM()
-		VEXTRACTF64X4(Imm(1), acc[0], half)
-		maximum(half, acc[0].AsY(), acc[0].AsY())
-	}
 	m, t := acc[0].AsX(), XMM()
-	VEXTRACTI128(Imm(1), acc[0].AsY(), t)
+	VEXTRACTI128(Imm(1), acc[0], t)
 	maximum(t, m, m)
 	VPSHUFD(Imm(0x4e), m, t)
 	maximum(t, m, m)

@@ -21,6 +21,7 @@ func Kernels() {
 	signs()
 	rectifiers()
 	columns()
+	rows()
 	optimizers()
 	halves()
 	both(gelus)
