@@ -61,6 +61,7 @@ const (
 	maxBitsAVX2Needs         = cpu.AVX | cpu.AVX2
 	maxBytesAVX2Needs        = cpu.AVX | cpu.AVX2
 	maxHalfAVX2Needs         = cpu.AVX | cpu.AVX2
+	greatestAVX2Needs        = cpu.AVX | cpu.AVX2
 	signsAVX2Needs           = cpu.AVX
 	addSignsAVX2Needs        = cpu.AVX | cpu.AVX2
 	reluAVX2Needs            = cpu.AVX
@@ -73,6 +74,10 @@ const (
 	reluGradColSumsAVX2Needs = cpu.AVX
 	momentsAVX2Needs         = cpu.AVX | cpu.FMA
 	normGradSumsAVX2Needs    = cpu.AVX | cpu.FMA
+	softmaxGradAVX2Needs     = cpu.AVX
+	normRowAVX2Needs         = cpu.AVX
+	normRowGammaAVX2Needs    = cpu.AVX
+	normRowGradAVX2Needs     = cpu.AVX
 	momentumAVX2Needs        = cpu.AVX
 	nesterovAVX2Needs        = cpu.AVX
 	adagradAVX2Needs         = cpu.AVX
@@ -92,6 +97,12 @@ const (
 	geluGradAVX2Needs        = cpu.AVX | cpu.AVX2
 	geluAVX512Needs          = cpu.AVX | cpu.AVX512F
 	geluGradAVX512Needs      = cpu.AVX | cpu.AVX512F
+	expSumAVX2Needs          = cpu.AVX | cpu.AVX2
+	swiGLUAVX2Needs          = cpu.AVX | cpu.AVX2
+	swiGLUGradAVX2Needs      = cpu.AVX | cpu.AVX2
+	expSumAVX512Needs        = cpu.AVX | cpu.AVX512F
+	swiGLUAVX512Needs        = cpu.AVX | cpu.AVX512F
+	swiGLUGradAVX512Needs    = cpu.AVX | cpu.AVX512F
 )
 
 // avx2x16x6 is microGo for tiles of 6×16.
@@ -912,6 +923,23 @@ func maxHalfAVX2(b []byte) (n int, most uint32) {
 //go:noescape
 func asmMaxHalfAVX2(b []byte) (most uint32)
 
+// greatestAVX2 is greatestGo, above −Inf.
+//
+// It does so for the first n of x, as many as are a multiple of 8, or for none
+// where the processor lacks what it needs.
+func greatestAVX2(x []float32) (n int, most float32) {
+	if !cpu.Has(greatestAVX2Needs) {
+		return
+	}
+	if n = len(x) &^ 7; n > 0 {
+		most = asmGreatestAVX2(x[:n])
+	}
+	return
+}
+
+//go:noescape
+func asmGreatestAVX2(x []float32) (most float32)
+
 // signsAVX2 is signsGo.
 //
 // It does so for the first n of x, as many as are a multiple of 8, or for none
@@ -1115,6 +1143,74 @@ func normGradSumsAVX2(rows, cols int, sdy, sdyx []float64, dy, x, y []float32) (
 
 //go:noescape
 func asmNormGradSumsAVX2(rows int, cols int, sdy []float64, sdyx []float64, dy []float32, x []float32, y []float32)
+
+// softmaxGradAVX2 is softmaxGradGo.
+//
+// It does so for the first n of dx, as many as are a multiple of 8, or for none
+// where the processor lacks what it needs.
+func softmaxGradAVX2(dx, dy, y []float32, mean float32) (n int) {
+	if !cpu.Has(softmaxGradAVX2Needs) {
+		return
+	}
+	if n = len(dx) &^ 7; n > 0 {
+		asmSoftmaxGradAVX2(dx[:n], dy, y, mean)
+	}
+	return
+}
+
+//go:noescape
+func asmSoftmaxGradAVX2(dx []float32, dy []float32, y []float32, mean float32)
+
+// normRowAVX2 is normRowGo.
+//
+// It does so for the first n of y, as many as are a multiple of 8, or for none
+// where the processor lacks what it needs.
+func normRowAVX2(y, x, gamma []float32, mean, rstd float32) (n int) {
+	if !cpu.Has(normRowAVX2Needs) {
+		return
+	}
+	if n = len(y) &^ 7; n > 0 {
+		asmNormRowAVX2(y[:n], x, gamma, mean, rstd)
+	}
+	return
+}
+
+//go:noescape
+func asmNormRowAVX2(y []float32, x []float32, gamma []float32, mean float32, rstd float32)
+
+// normRowGammaAVX2 is normRowGammaGo.
+//
+// It does so for the first n of dx, as many as are a multiple of 8, or for none
+// where the processor lacks what it needs.
+func normRowGammaAVX2(dx, dgamma, dy, x, gamma []float32, mean, rstd float32) (n int) {
+	if !cpu.Has(normRowGammaAVX2Needs) {
+		return
+	}
+	if n = len(dx) &^ 7; n > 0 {
+		asmNormRowGammaAVX2(dx[:n], dgamma, dy, x, gamma, mean, rstd)
+	}
+	return
+}
+
+//go:noescape
+func asmNormRowGammaAVX2(dx []float32, dgamma []float32, dy []float32, x []float32, gamma []float32, mean float32, rstd float32)
+
+// normRowGradAVX2 is normRowGradGo.
+//
+// It does so for the first n of dx, as many as are a multiple of 8, or for none
+// where the processor lacks what it needs.
+func normRowGradAVX2(dx, x []float32, mean, rstd, along, level float32) (n int) {
+	if !cpu.Has(normRowGradAVX2Needs) {
+		return
+	}
+	if n = len(dx) &^ 7; n > 0 {
+		asmNormRowGradAVX2(dx[:n], x, mean, rstd, along, level)
+	}
+	return
+}
+
+//go:noescape
+func asmNormRowGradAVX2(dx []float32, x []float32, mean float32, rstd float32, along float32, level float32)
 
 // momentumAVX2 is momentumGo.
 //
@@ -1439,6 +1535,108 @@ func geluGradAVX512(dy, x []float32) (n int) {
 //go:noescape
 func asmGeluGradAVX512(dy []float32, x []float32)
 
+// expSumAVX2 is expSumGo.
+//
+// It does so for the first n of dst, as many as are a multiple of 16, or for none
+// where the processor lacks what it needs.
+func expSumAVX2(s *[16]float64, dst, x []float32, c float32) (n int) {
+	if !cpu.Has(expSumAVX2Needs) {
+		return
+	}
+	if n = len(dst) &^ 15; n > 0 {
+		asmExpSumAVX2(s, dst[:n], x, c)
+	}
+	return
+}
+
+//go:noescape
+func asmExpSumAVX2(s *[16]float64, dst []float32, x []float32, c float32)
+
+// swiGLUAVX2 is swiGLUGo.
+//
+// It does so for the first n of y, as many as are a multiple of 8, or for none
+// where the processor lacks what it needs.
+func swiGLUAVX2(y, a, b []float32) (n int) {
+	if !cpu.Has(swiGLUAVX2Needs) {
+		return
+	}
+	if n = len(y) &^ 7; n > 0 {
+		asmSwiGLUAVX2(y[:n], a, b)
+	}
+	return
+}
+
+//go:noescape
+func asmSwiGLUAVX2(y []float32, a []float32, b []float32)
+
+// swiGLUGradAVX2 is swiGLUGradGo.
+//
+// It does so for the first n of dy, as many as are a multiple of 8, or for none
+// where the processor lacks what it needs.
+func swiGLUGradAVX2(da, db, dy, a, b []float32) (n int) {
+	if !cpu.Has(swiGLUGradAVX2Needs) {
+		return
+	}
+	if n = len(dy) &^ 7; n > 0 {
+		asmSwiGLUGradAVX2(da, db, dy[:n], a, b)
+	}
+	return
+}
+
+//go:noescape
+func asmSwiGLUGradAVX2(da []float32, db []float32, dy []float32, a []float32, b []float32)
+
+// expSumAVX512 is expSumGo.
+//
+// It does so for the first n of dst, as many as are a multiple of 16, or for none
+// where the processor lacks what it needs.
+func expSumAVX512(s *[16]float64, dst, x []float32, c float32) (n int) {
+	if !cpu.Has(expSumAVX512Needs) {
+		return
+	}
+	if n = len(dst) &^ 15; n > 0 {
+		asmExpSumAVX512(s, dst[:n], x, c)
+	}
+	return
+}
+
+//go:noescape
+func asmExpSumAVX512(s *[16]float64, dst []float32, x []float32, c float32)
+
+// swiGLUAVX512 is swiGLUGo.
+//
+// It does so for the first n of y, as many as are a multiple of 16, or for none
+// where the processor lacks what it needs.
+func swiGLUAVX512(y, a, b []float32) (n int) {
+	if !cpu.Has(swiGLUAVX512Needs) {
+		return
+	}
+	if n = len(y) &^ 15; n > 0 {
+		asmSwiGLUAVX512(y[:n], a, b)
+	}
+	return
+}
+
+//go:noescape
+func asmSwiGLUAVX512(y []float32, a []float32, b []float32)
+
+// swiGLUGradAVX512 is swiGLUGradGo.
+//
+// It does so for the first n of dy, as many as are a multiple of 16, or for none
+// where the processor lacks what it needs.
+func swiGLUGradAVX512(da, db, dy, a, b []float32) (n int) {
+	if !cpu.Has(swiGLUGradAVX512Needs) {
+		return
+	}
+	if n = len(dy) &^ 15; n > 0 {
+		asmSwiGLUGradAVX512(da, db, dy[:n], a, b)
+	}
+	return
+}
+
+//go:noescape
+func asmSwiGLUGradAVX512(da []float32, db []float32, dy []float32, a []float32, b []float32)
+
 func init() {
 	cpu.Add("f32",
 		cpu.Kernel{Name: "avx2x16x6", Needs: avx2x16x6Needs},
@@ -1494,6 +1692,7 @@ func init() {
 		cpu.Kernel{Name: "maxBitsAVX2", Needs: maxBitsAVX2Needs},
 		cpu.Kernel{Name: "maxBytesAVX2", Needs: maxBytesAVX2Needs},
 		cpu.Kernel{Name: "maxHalfAVX2", Needs: maxHalfAVX2Needs},
+		cpu.Kernel{Name: "greatestAVX2", Needs: greatestAVX2Needs},
 		cpu.Kernel{Name: "signsAVX2", Needs: signsAVX2Needs},
 		cpu.Kernel{Name: "addSignsAVX2", Needs: addSignsAVX2Needs},
 		cpu.Kernel{Name: "reluAVX2", Needs: reluAVX2Needs},
@@ -1506,6 +1705,10 @@ func init() {
 		cpu.Kernel{Name: "reluGradColSumsAVX2", Needs: reluGradColSumsAVX2Needs},
 		cpu.Kernel{Name: "momentsAVX2", Needs: momentsAVX2Needs},
 		cpu.Kernel{Name: "normGradSumsAVX2", Needs: normGradSumsAVX2Needs},
+		cpu.Kernel{Name: "softmaxGradAVX2", Needs: softmaxGradAVX2Needs},
+		cpu.Kernel{Name: "normRowAVX2", Needs: normRowAVX2Needs},
+		cpu.Kernel{Name: "normRowGammaAVX2", Needs: normRowGammaAVX2Needs},
+		cpu.Kernel{Name: "normRowGradAVX2", Needs: normRowGradAVX2Needs},
 		cpu.Kernel{Name: "momentumAVX2", Needs: momentumAVX2Needs},
 		cpu.Kernel{Name: "nesterovAVX2", Needs: nesterovAVX2Needs},
 		cpu.Kernel{Name: "adagradAVX2", Needs: adagradAVX2Needs},
@@ -1525,6 +1728,12 @@ func init() {
 		cpu.Kernel{Name: "geluGradAVX2", Needs: geluGradAVX2Needs},
 		cpu.Kernel{Name: "geluAVX512", Needs: geluAVX512Needs},
 		cpu.Kernel{Name: "geluGradAVX512", Needs: geluGradAVX512Needs},
+		cpu.Kernel{Name: "expSumAVX2", Needs: expSumAVX2Needs},
+		cpu.Kernel{Name: "swiGLUAVX2", Needs: swiGLUAVX2Needs},
+		cpu.Kernel{Name: "swiGLUGradAVX2", Needs: swiGLUGradAVX2Needs},
+		cpu.Kernel{Name: "expSumAVX512", Needs: expSumAVX512Needs},
+		cpu.Kernel{Name: "swiGLUAVX512", Needs: swiGLUAVX512Needs},
+		cpu.Kernel{Name: "swiGLUGradAVX512", Needs: swiGLUGradAVX512Needs},
 	)
 }
 

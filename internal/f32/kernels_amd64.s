@@ -10100,6 +10100,66 @@ done11:
 	VZEROUPPER
 	RET
 
+// func asmGreatestAVX2(x []float32) (most float32)
+// Requires: AVX, AVX2, SSE
+TEXT ·asmGreatestAVX2(SB), NOSPLIT, $0-28
+	MOVQ         x_base+0(FP), AX
+	MOVQ         x_len+8(FP), CX
+	MOVL         $0xff800000, DX
+	VMOVD        DX, X0
+	VPBROADCASTD X0, Y0
+	MOVL         $0xff800000, DX
+	VMOVD        DX, X1
+	VPBROADCASTD X1, Y1
+	MOVL         $0xff800000, DX
+	VMOVD        DX, X2
+	VPBROADCASTD X2, Y2
+	MOVL         $0xff800000, DX
+	VMOVD        DX, X3
+	VPBROADCASTD X3, Y3
+	XORQ         DX, DX
+	MOVQ         CX, BX
+	ANDQ         $-32, BX
+	JZ           rest12
+
+loop12:
+	VMOVUPS (AX)(DX*4), Y4
+	VMAXPS  Y0, Y4, Y0
+	VMOVUPS 32(AX)(DX*4), Y4
+	VMAXPS  Y1, Y4, Y1
+	VMOVUPS 64(AX)(DX*4), Y4
+	VMAXPS  Y2, Y4, Y2
+	VMOVUPS 96(AX)(DX*4), Y4
+	VMAXPS  Y3, Y4, Y3
+	ADDQ    $0x20, DX
+	CMPQ    DX, BX
+	JLT     loop12
+
+rest12:
+	CMPQ DX, CX
+	JGE  done12
+
+one12:
+	VMOVUPS (AX)(DX*4), Y4
+	VMAXPS  Y0, Y4, Y0
+	ADDQ    $0x08, DX
+	CMPQ    DX, CX
+	JLT     one12
+
+done12:
+	VMAXPS       Y1, Y0, Y0
+	VMAXPS       Y3, Y2, Y2
+	VMAXPS       Y2, Y0, Y0
+	VEXTRACTI128 $0x01, Y0, X1
+	VMAXPS       X1, X0, X0
+	VPSHUFD      $0x4e, X0, X1
+	VMAXPS       X1, X0, X0
+	VPSHUFD      $0xb1, X0, X1
+	VMAXPS       X1, X0, X0
+	MOVSS        X0, most+24(FP)
+	VZEROUPPER
+	RET
+
 // func asmSignsAVX2(dst []byte, x []float32)
 // Requires: AVX
 TEXT ·asmSignsAVX2(SB), NOSPLIT, $0-48
@@ -10109,9 +10169,9 @@ TEXT ·asmSignsAVX2(SB), NOSPLIT, $0-48
 	XORQ BX, BX
 	MOVQ DX, SI
 	ANDQ $-32, SI
-	JZ   rest12
+	JZ   rest13
 
-loop12:
+loop13:
 	VMOVUPS   (CX)(BX*4), Y0
 	VMOVMSKPS Y0, DI
 	MOVB      DI, (AX)
@@ -10130,22 +10190,22 @@ loop12:
 	INCQ      AX
 	ADDQ      $0x20, BX
 	CMPQ      BX, SI
-	JLT       loop12
+	JLT       loop13
 
-rest12:
+rest13:
 	CMPQ BX, DX
-	JGE  done12
+	JGE  done13
 
-one12:
+one13:
 	VMOVUPS   (CX)(BX*4), Y0
 	VMOVMSKPS Y0, SI
 	MOVB      SI, (AX)
 	INCQ      AX
 	ADDQ      $0x08, BX
 	CMPQ      BX, DX
-	JLT       one12
+	JLT       one13
 
-done12:
+done13:
 	VZEROUPPER
 	RET
 
@@ -10163,9 +10223,9 @@ TEXT ·asmAddSignsAVX2(SB), NOSPLIT, $0-56
 	XORQ         BX, BX
 	MOVQ         DX, SI
 	ANDQ         $-32, SI
-	JZ           rest13
+	JZ           rest14
 
-loop13:
+loop14:
 	VPBROADCASTB (CX), Y3
 	INCQ         CX
 	VPAND        Y2, Y3, Y3
@@ -10200,13 +10260,13 @@ loop13:
 	VMOVUPS      Y3, 96(AX)(BX*4)
 	ADDQ         $0x20, BX
 	CMPQ         BX, SI
-	JLT          loop13
+	JLT          loop14
 
-rest13:
+rest14:
 	CMPQ BX, DX
-	JGE  done13
+	JGE  done14
 
-one13:
+one14:
 	VPBROADCASTB (CX), Y3
 	INCQ         CX
 	VPAND        Y2, Y3, Y3
@@ -10217,9 +10277,9 @@ one13:
 	VMOVUPS      Y3, (AX)(BX*4)
 	ADDQ         $0x08, BX
 	CMPQ         BX, DX
-	JLT          one13
+	JLT          one14
 
-done13:
+done14:
 	VZEROUPPER
 	RET
 
@@ -10233,9 +10293,9 @@ TEXT ·asmReluAVX2(SB), NOSPLIT, $0-48
 	XORQ   BX, BX
 	MOVQ   DX, SI
 	ANDQ   $-32, SI
-	JZ     rest14
+	JZ     rest15
 
-loop14:
+loop15:
 	VMOVUPS (CX)(BX*4), Y1
 	VCMPPS  $0x16, Y0, Y1, Y2
 	VANDPS  Y1, Y2, Y2
@@ -10254,22 +10314,22 @@ loop14:
 	VMOVUPS Y2, 96(AX)(BX*4)
 	ADDQ    $0x20, BX
 	CMPQ    BX, SI
-	JLT     loop14
+	JLT     loop15
 
-rest14:
+rest15:
 	CMPQ BX, DX
-	JGE  done14
+	JGE  done15
 
-one14:
+one15:
 	VMOVUPS (CX)(BX*4), Y1
 	VCMPPS  $0x16, Y0, Y1, Y2
 	VANDPS  Y1, Y2, Y2
 	VMOVUPS Y2, (AX)(BX*4)
 	ADDQ    $0x08, BX
 	CMPQ    BX, DX
-	JLT     one14
+	JLT     one15
 
-done14:
+done15:
 	VZEROUPPER
 	RET
 
@@ -10284,9 +10344,9 @@ TEXT ·asmAddReLUAVX2(SB), NOSPLIT, $0-72
 	XORQ   SI, SI
 	MOVQ   BX, DI
 	ANDQ   $-32, DI
-	JZ     rest15
+	JZ     rest16
 
-loop15:
+loop16:
 	VMOVUPS (CX)(SI*4), Y1
 	VADDPS  (DX)(SI*4), Y1, Y1
 	VCMPPS  $0x16, Y0, Y1, Y2
@@ -10309,13 +10369,13 @@ loop15:
 	VMOVUPS Y2, 96(AX)(SI*4)
 	ADDQ    $0x20, SI
 	CMPQ    SI, DI
-	JLT     loop15
+	JLT     loop16
 
-rest15:
+rest16:
 	CMPQ SI, BX
-	JGE  done15
+	JGE  done16
 
-one15:
+one16:
 	VMOVUPS (CX)(SI*4), Y1
 	VADDPS  (DX)(SI*4), Y1, Y1
 	VCMPPS  $0x16, Y0, Y1, Y2
@@ -10323,9 +10383,9 @@ one15:
 	VMOVUPS Y2, (AX)(SI*4)
 	ADDQ    $0x08, SI
 	CMPQ    SI, BX
-	JLT     one15
+	JLT     one16
 
-done15:
+done16:
 	VZEROUPPER
 	RET
 
@@ -10340,9 +10400,9 @@ TEXT ·asmReluGradAVX2(SB), NOSPLIT, $0-72
 	XORQ   SI, SI
 	MOVQ   BX, DI
 	ANDQ   $-32, DI
-	JZ     rest16
+	JZ     rest17
 
-loop16:
+loop17:
 	VCMPPS  $0x04, (DX)(SI*4), Y0, Y1
 	VANDPS  (CX)(SI*4), Y1, Y1
 	VMOVUPS Y1, (AX)(SI*4)
@@ -10357,21 +10417,21 @@ loop16:
 	VMOVUPS Y1, 96(AX)(SI*4)
 	ADDQ    $0x20, SI
 	CMPQ    SI, DI
-	JLT     loop16
+	JLT     loop17
 
-rest16:
+rest17:
 	CMPQ SI, BX
-	JGE  done16
+	JGE  done17
 
-one16:
+one17:
 	VCMPPS  $0x04, (DX)(SI*4), Y0, Y1
 	VANDPS  (CX)(SI*4), Y1, Y1
 	VMOVUPS Y1, (AX)(SI*4)
 	ADDQ    $0x08, SI
 	CMPQ    SI, BX
-	JLT     one16
+	JLT     one17
 
-done16:
+done17:
 	VZEROUPPER
 	RET
 
@@ -10390,15 +10450,15 @@ TEXT ·asmBiasReLUAVX2(SB), NOSPLIT, $0-65
 	MOVQ         rows+0(FP), BX
 	MOVQ         cols+8(FP), SI
 	TESTQ        BX, BX
-	JZ           end17
+	JZ           end18
 
-row17:
+row18:
 	XORQ DI, DI
 	MOVQ SI, R8
 	ANDQ $-16, R8
-	JZ   rest18
+	JZ   rest19
 
-loop18:
+loop19:
 	VMOVUPS (AX)(DI*4), Y2
 	VADDPS  (CX)(DI*4), Y2, Y2
 	VCMPPS  $0x16, Y1, Y2, Y3
@@ -10413,13 +10473,13 @@ loop18:
 	VMOVUPS Y3, 32(AX)(DI*4)
 	ADDQ    $0x10, DI
 	CMPQ    DI, R8
-	JLT     loop18
+	JLT     loop19
 
-rest18:
+rest19:
 	CMPQ DI, SI
-	JGE  done18
+	JGE  done19
 
-one18:
+one19:
 	VMOVUPS (AX)(DI*4), Y2
 	VADDPS  (CX)(DI*4), Y2, Y2
 	VCMPPS  $0x16, Y1, Y2, Y3
@@ -10428,14 +10488,14 @@ one18:
 	VMOVUPS Y3, (AX)(DI*4)
 	ADDQ    $0x08, DI
 	CMPQ    DI, SI
-	JLT     one18
+	JLT     one19
 
-done18:
+done19:
 	LEAQ (AX)(DX*4), AX
 	DECQ BX
-	JNZ  row17
+	JNZ  row18
 
-end17:
+end18:
 	VZEROUPPER
 	RET
 
@@ -10459,15 +10519,15 @@ TEXT ·asmScaleShiftAVX2(SB), NOSPLIT, $0-137
 	MOVQ         rows+0(FP), R8
 	MOVQ         cols+8(FP), R9
 	TESTQ        R8, R8
-	JZ           end19
+	JZ           end20
 
-row19:
+row20:
 	XORQ R10, R10
 	MOVQ R9, R11
 	ANDQ $-16, R11
-	JZ   rest20
+	JZ   rest21
 
-loop20:
+loop21:
 	VMOVUPS (DX)(R10*4), Y2
 	VMULPS  (CX)(R10*4), Y2, Y2
 	VADDPS  (BX)(R10*4), Y2, Y2
@@ -10486,13 +10546,13 @@ loop20:
 	VMOVUPS Y3, 32(AX)(R10*4)
 	ADDQ    $0x10, R10
 	CMPQ    R10, R11
-	JLT     loop20
+	JLT     loop21
 
-rest20:
+rest21:
 	CMPQ R10, R9
-	JGE  done20
+	JGE  done21
 
-one20:
+one21:
 	VMOVUPS (DX)(R10*4), Y2
 	VMULPS  (CX)(R10*4), Y2, Y2
 	VADDPS  (BX)(R10*4), Y2, Y2
@@ -10503,16 +10563,16 @@ one20:
 	VMOVUPS Y3, (AX)(R10*4)
 	ADDQ    $0x08, R10
 	CMPQ    R10, R9
-	JLT     one20
+	JLT     one21
 
-done20:
+done21:
 	LEAQ (AX)(DI*4), AX
 	LEAQ (CX)(DI*4), CX
 	LEAQ (SI)(DI*4), SI
 	DECQ R8
-	JNZ  row19
+	JNZ  row20
 
-end19:
+end20:
 	VZEROUPPER
 	RET
 
@@ -10520,15 +10580,15 @@ plain:
 	MOVQ  rows+0(FP), SI
 	MOVQ  cols+8(FP), R8
 	TESTQ SI, SI
-	JZ    end21
+	JZ    end22
 
-row21:
+row22:
 	XORQ R9, R9
 	MOVQ R8, R10
 	ANDQ $-16, R10
-	JZ   rest22
+	JZ   rest23
 
-loop22:
+loop23:
 	VMOVUPS (DX)(R9*4), Y2
 	VMULPS  (CX)(R9*4), Y2, Y2
 	VADDPS  (BX)(R9*4), Y2, Y2
@@ -10545,13 +10605,13 @@ loop22:
 	VMOVUPS Y3, 32(AX)(R9*4)
 	ADDQ    $0x10, R9
 	CMPQ    R9, R10
-	JLT     loop22
+	JLT     loop23
 
-rest22:
+rest23:
 	CMPQ R9, R8
-	JGE  done22
+	JGE  done23
 
-one22:
+one23:
 	VMOVUPS (DX)(R9*4), Y2
 	VMULPS  (CX)(R9*4), Y2, Y2
 	VADDPS  (BX)(R9*4), Y2, Y2
@@ -10561,15 +10621,15 @@ one22:
 	VMOVUPS Y3, (AX)(R9*4)
 	ADDQ    $0x08, R9
 	CMPQ    R9, R8
-	JLT     one22
+	JLT     one23
 
-done22:
+done23:
 	LEAQ (AX)(DI*4), AX
 	LEAQ (CX)(DI*4), CX
 	DECQ SI
-	JNZ  row21
+	JNZ  row22
 
-end21:
+end22:
 	VZEROUPPER
 	RET
 
@@ -10586,15 +10646,15 @@ TEXT ·asmNormGradAVX2(SB), NOSPLIT, $0-160
 	MOVQ  rows+0(FP), R9
 	MOVQ  cols+8(FP), R10
 	TESTQ R9, R9
-	JZ    end23
+	JZ    end24
 
-row23:
+row24:
 	XORQ R11, R11
 	MOVQ R10, R12
 	ANDQ $-16, R12
-	JZ   rest24
+	JZ   rest25
 
-loop24:
+loop25:
 	VMOVUPS (BX)(R11*4), Y0
 	VMULPS  (CX)(R11*4), Y0, Y0
 	VMOVUPS (SI)(R11*4), Y1
@@ -10611,13 +10671,13 @@ loop24:
 	VMOVUPS Y0, 32(AX)(R11*4)
 	ADDQ    $0x10, R11
 	CMPQ    R11, R12
-	JLT     loop24
+	JLT     loop25
 
-rest24:
+rest25:
 	CMPQ R11, R10
-	JGE  done24
+	JGE  done25
 
-one24:
+one25:
 	VMOVUPS (BX)(R11*4), Y0
 	VMULPS  (CX)(R11*4), Y0, Y0
 	VMOVUPS (SI)(R11*4), Y1
@@ -10627,16 +10687,16 @@ one24:
 	VMOVUPS Y0, (AX)(R11*4)
 	ADDQ    $0x08, R11
 	CMPQ    R11, R10
-	JLT     one24
+	JLT     one25
 
-done24:
+done25:
 	LEAQ (AX)(R8*4), AX
 	LEAQ (CX)(R8*4), CX
 	LEAQ (DX)(R8*4), DX
 	DECQ R9
-	JNZ  row23
+	JNZ  row24
 
-end23:
+end24:
 	VZEROUPPER
 	RET
 
@@ -10650,16 +10710,16 @@ TEXT ·asmColSumsAVX2(SB), NOSPLIT, $0-64
 	MOVQ sum_base+16(FP), SI
 	XORQ DI, DI
 
-rows25x4:
+rows26x4:
 	CMPQ CX, $0x04
-	JLT  done25x4
+	JLT  done26x4
 	MOVQ DI, R9
 	LEAQ (R9)(BX*1), R10
 	LEAQ (R10)(BX*1), R11
 	LEAQ (R11)(BX*1), R12
 	XORQ R8, R8
 
-cols25x4:
+cols26x4:
 	VMOVUPD   (SI)(R8*8), Y0
 	VMOVUPD   32(SI)(R8*8), Y1
 	VCVTPS2PD (AX)(R9*4), Y2
@@ -10686,22 +10746,22 @@ cols25x4:
 	VMOVUPD   Y1, 32(SI)(R8*8)
 	ADDQ      $0x08, R8
 	CMPQ      R8, DX
-	JLT       cols25x4
+	JLT       cols26x4
 	ADDQ      BX, DI
 	ADDQ      BX, DI
 	ADDQ      BX, DI
 	ADDQ      BX, DI
 	SUBQ      $0x04, CX
-	JMP       rows25x4
+	JMP       rows26x4
 
-done25x4:
-rows25x1:
+done26x4:
+rows26x1:
 	CMPQ CX, $0x01
-	JLT  done25x1
+	JLT  done26x1
 	MOVQ DI, R9
 	XORQ R8, R8
 
-cols25x1:
+cols26x1:
 	VMOVUPD   (SI)(R8*8), Y0
 	VMOVUPD   32(SI)(R8*8), Y1
 	VCVTPS2PD (AX)(R9*4), Y2
@@ -10713,12 +10773,12 @@ cols25x1:
 	VMOVUPD   Y1, 32(SI)(R8*8)
 	ADDQ      $0x08, R8
 	CMPQ      R8, DX
-	JLT       cols25x1
+	JLT       cols26x1
 	ADDQ      BX, DI
 	SUBQ      $0x01, CX
-	JMP       rows25x1
+	JMP       rows26x1
 
-done25x1:
+done26x1:
 	VZEROUPPER
 	RET
 
@@ -10734,16 +10794,16 @@ TEXT ·asmReluGradColSumsAVX2(SB), NOSPLIT, $0-88
 	MOVQ   sum_base+16(FP), DI
 	XORQ   R8, R8
 
-rows26x4:
+rows27x4:
 	CMPQ DX, $0x04
-	JLT  done26x4
+	JLT  done27x4
 	MOVQ R8, R10
 	LEAQ (R10)(SI*1), R11
 	LEAQ (R11)(SI*1), R12
 	LEAQ (R12)(SI*1), R13
 	XORQ R9, R9
 
-cols26x4:
+cols27x4:
 	VMOVUPD   (DI)(R9*8), Y1
 	VMOVUPD   32(DI)(R9*8), Y2
 	VCMPPS    $0x04, (CX)(R10*4), Y0, Y3
@@ -10782,22 +10842,22 @@ cols26x4:
 	VMOVUPD   Y2, 32(DI)(R9*8)
 	ADDQ      $0x08, R9
 	CMPQ      R9, BX
-	JLT       cols26x4
+	JLT       cols27x4
 	ADDQ      SI, R8
 	ADDQ      SI, R8
 	ADDQ      SI, R8
 	ADDQ      SI, R8
 	SUBQ      $0x04, DX
-	JMP       rows26x4
+	JMP       rows27x4
 
-done26x4:
-rows26x1:
+done27x4:
+rows27x1:
 	CMPQ DX, $0x01
-	JLT  done26x1
+	JLT  done27x1
 	MOVQ R8, R10
 	XORQ R9, R9
 
-cols26x1:
+cols27x1:
 	VMOVUPD   (DI)(R9*8), Y1
 	VMOVUPD   32(DI)(R9*8), Y2
 	VCMPPS    $0x04, (CX)(R10*4), Y0, Y3
@@ -10812,12 +10872,12 @@ cols26x1:
 	VMOVUPD   Y2, 32(DI)(R9*8)
 	ADDQ      $0x08, R9
 	CMPQ      R9, BX
-	JLT       cols26x1
+	JLT       cols27x1
 	ADDQ      SI, R8
 	SUBQ      $0x01, DX
-	JMP       rows26x1
+	JMP       rows27x1
 
-done26x1:
+done27x1:
 	VZEROUPPER
 	RET
 
@@ -10832,16 +10892,16 @@ TEXT ·asmMomentsAVX2(SB), NOSPLIT, $0-88
 	MOVQ sq_base+40(FP), DI
 	XORQ R8, R8
 
-rows27x4:
+rows28x4:
 	CMPQ CX, $0x04
-	JLT  done27x4
+	JLT  done28x4
 	MOVQ R8, R10
 	LEAQ (R10)(BX*1), R11
 	LEAQ (R11)(BX*1), R12
 	LEAQ (R12)(BX*1), R13
 	XORQ R9, R9
 
-cols27x4:
+cols28x4:
 	VMOVUPD     (SI)(R9*8), Y0
 	VMOVUPD     32(SI)(R9*8), Y1
 	VMOVUPD     (DI)(R9*8), Y2
@@ -10880,22 +10940,22 @@ cols27x4:
 	VMOVUPD     Y3, 32(DI)(R9*8)
 	ADDQ        $0x08, R9
 	CMPQ        R9, DX
-	JLT         cols27x4
+	JLT         cols28x4
 	ADDQ        BX, R8
 	ADDQ        BX, R8
 	ADDQ        BX, R8
 	ADDQ        BX, R8
 	SUBQ        $0x04, CX
-	JMP         rows27x4
+	JMP         rows28x4
 
-done27x4:
-rows27x1:
+done28x4:
+rows28x1:
 	CMPQ CX, $0x01
-	JLT  done27x1
+	JLT  done28x1
 	MOVQ R8, R10
 	XORQ R9, R9
 
-cols27x1:
+cols28x1:
 	VMOVUPD     (SI)(R9*8), Y0
 	VMOVUPD     32(SI)(R9*8), Y1
 	VMOVUPD     (DI)(R9*8), Y2
@@ -10913,12 +10973,12 @@ cols27x1:
 	VMOVUPD     Y3, 32(DI)(R9*8)
 	ADDQ        $0x08, R9
 	CMPQ        R9, DX
-	JLT         cols27x1
+	JLT         cols28x1
 	ADDQ        BX, R8
 	SUBQ        $0x01, CX
-	JMP         rows27x1
+	JMP         rows28x1
 
-done27x1:
+done28x1:
 	VZEROUPPER
 	RET
 
@@ -10938,16 +10998,16 @@ TEXT ·asmNormGradSumsAVX2(SB), NOSPLIT, $0-136
 	MOVQ   sdyx_base+40(FP), R9
 	XORQ   R10, R10
 
-rows28x4:
+rows29x4:
 	CMPQ BX, $0x04
-	JLT  done28x4
+	JLT  done29x4
 	MOVQ R10, R12
 	LEAQ (R12)(DI*1), R13
 	LEAQ (R13)(DI*1), R14
 	LEAQ (R14)(DI*1), R15
 	XORQ R11, R11
 
-cols28x4:
+cols29x4:
 	VMOVUPD     (R8)(R11*8), Y1
 	VMOVUPD     32(R8)(R11*8), Y2
 	VMOVUPD     (R9)(R11*8), Y3
@@ -11006,22 +11066,22 @@ cols28x4:
 	VMOVUPD     Y4, 32(R9)(R11*8)
 	ADDQ        $0x08, R11
 	CMPQ        R11, SI
-	JLT         cols28x4
+	JLT         cols29x4
 	ADDQ        DI, R10
 	ADDQ        DI, R10
 	ADDQ        DI, R10
 	ADDQ        DI, R10
 	SUBQ        $0x04, BX
-	JMP         rows28x4
+	JMP         rows29x4
 
-done28x4:
-rows28x1:
+done29x4:
+rows29x1:
 	CMPQ BX, $0x01
-	JLT  done28x1
+	JLT  done29x1
 	MOVQ R10, R12
 	XORQ R11, R11
 
-cols28x1:
+cols29x1:
 	VMOVUPD     (R8)(R11*8), Y1
 	VMOVUPD     32(R8)(R11*8), Y2
 	VMOVUPD     (R9)(R11*8), Y3
@@ -11044,12 +11104,12 @@ cols28x1:
 	VMOVUPD     Y4, 32(R9)(R11*8)
 	ADDQ        $0x08, R11
 	CMPQ        R11, SI
-	JLT         cols28x1
+	JLT         cols29x1
 	ADDQ        DI, R10
 	SUBQ        $0x01, BX
-	JMP         rows28x1
+	JMP         rows29x1
 
-done28x1:
+done29x1:
 	VZEROUPPER
 	RET
 
@@ -11061,16 +11121,16 @@ plain:
 	MOVQ sdyx_base+40(FP), R8
 	XORQ R9, R9
 
-rows29x4:
+rows30x4:
 	CMPQ DX, $0x04
-	JLT  done29x4
+	JLT  done30x4
 	MOVQ R9, R11
 	LEAQ (R11)(SI*1), R12
 	LEAQ (R12)(SI*1), R13
 	LEAQ (R13)(SI*1), R14
 	XORQ R10, R10
 
-cols29x4:
+cols30x4:
 	VMOVUPD     (DI)(R10*8), Y0
 	VMOVUPD     32(DI)(R10*8), Y1
 	VMOVUPD     (R8)(R10*8), Y2
@@ -11117,22 +11177,22 @@ cols29x4:
 	VMOVUPD     Y3, 32(R8)(R10*8)
 	ADDQ        $0x08, R10
 	CMPQ        R10, BX
-	JLT         cols29x4
+	JLT         cols30x4
 	ADDQ        SI, R9
 	ADDQ        SI, R9
 	ADDQ        SI, R9
 	ADDQ        SI, R9
 	SUBQ        $0x04, DX
-	JMP         rows29x4
+	JMP         rows30x4
 
-done29x4:
-rows29x1:
+done30x4:
+rows30x1:
 	CMPQ DX, $0x01
-	JLT  done29x1
+	JLT  done30x1
 	MOVQ R9, R11
 	XORQ R10, R10
 
-cols29x1:
+cols30x1:
 	VMOVUPD     (DI)(R10*8), Y0
 	VMOVUPD     32(DI)(R10*8), Y1
 	VMOVUPD     (R8)(R10*8), Y2
@@ -11152,12 +11212,259 @@ cols29x1:
 	VMOVUPD     Y3, 32(R8)(R10*8)
 	ADDQ        $0x08, R10
 	CMPQ        R10, BX
-	JLT         cols29x1
+	JLT         cols30x1
 	ADDQ        SI, R9
 	SUBQ        $0x01, DX
-	JMP         rows29x1
+	JMP         rows30x1
 
-done29x1:
+done30x1:
+	VZEROUPPER
+	RET
+
+// func asmSoftmaxGradAVX2(dx []float32, dy []float32, y []float32, mean float32)
+// Requires: AVX
+TEXT ·asmSoftmaxGradAVX2(SB), NOSPLIT, $0-76
+	MOVQ         dx_base+0(FP), AX
+	MOVQ         dy_base+24(FP), CX
+	MOVQ         y_base+48(FP), DX
+	MOVQ         dx_len+8(FP), BX
+	VBROADCASTSS mean+72(FP), Y0
+	XORQ         SI, SI
+	MOVQ         BX, DI
+	ANDQ         $-32, DI
+	JZ           rest31
+
+loop31:
+	VMOVUPS (CX)(SI*4), Y1
+	VSUBPS  Y0, Y1, Y1
+	VMULPS  (DX)(SI*4), Y1, Y1
+	VMOVUPS Y1, (AX)(SI*4)
+	VMOVUPS 32(CX)(SI*4), Y1
+	VSUBPS  Y0, Y1, Y1
+	VMULPS  32(DX)(SI*4), Y1, Y1
+	VMOVUPS Y1, 32(AX)(SI*4)
+	VMOVUPS 64(CX)(SI*4), Y1
+	VSUBPS  Y0, Y1, Y1
+	VMULPS  64(DX)(SI*4), Y1, Y1
+	VMOVUPS Y1, 64(AX)(SI*4)
+	VMOVUPS 96(CX)(SI*4), Y1
+	VSUBPS  Y0, Y1, Y1
+	VMULPS  96(DX)(SI*4), Y1, Y1
+	VMOVUPS Y1, 96(AX)(SI*4)
+	ADDQ    $0x20, SI
+	CMPQ    SI, DI
+	JLT     loop31
+
+rest31:
+	CMPQ SI, BX
+	JGE  done31
+
+one31:
+	VMOVUPS (CX)(SI*4), Y1
+	VSUBPS  Y0, Y1, Y1
+	VMULPS  (DX)(SI*4), Y1, Y1
+	VMOVUPS Y1, (AX)(SI*4)
+	ADDQ    $0x08, SI
+	CMPQ    SI, BX
+	JLT     one31
+
+done31:
+	VZEROUPPER
+	RET
+
+// func asmNormRowAVX2(y []float32, x []float32, gamma []float32, mean float32, rstd float32)
+// Requires: AVX
+TEXT ·asmNormRowAVX2(SB), NOSPLIT, $0-80
+	MOVQ         y_base+0(FP), AX
+	MOVQ         x_base+24(FP), CX
+	MOVQ         gamma_base+48(FP), DX
+	MOVQ         y_len+8(FP), BX
+	VBROADCASTSS mean+72(FP), Y0
+	VBROADCASTSS rstd+76(FP), Y1
+	XORQ         SI, SI
+	MOVQ         BX, DI
+	ANDQ         $-32, DI
+	JZ           rest32
+
+loop32:
+	VMOVUPS (CX)(SI*4), Y2
+	VSUBPS  Y0, Y2, Y2
+	VMULPS  Y1, Y2, Y2
+	VMULPS  (DX)(SI*4), Y2, Y2
+	VMOVUPS Y2, (AX)(SI*4)
+	VMOVUPS 32(CX)(SI*4), Y2
+	VSUBPS  Y0, Y2, Y2
+	VMULPS  Y1, Y2, Y2
+	VMULPS  32(DX)(SI*4), Y2, Y2
+	VMOVUPS Y2, 32(AX)(SI*4)
+	VMOVUPS 64(CX)(SI*4), Y2
+	VSUBPS  Y0, Y2, Y2
+	VMULPS  Y1, Y2, Y2
+	VMULPS  64(DX)(SI*4), Y2, Y2
+	VMOVUPS Y2, 64(AX)(SI*4)
+	VMOVUPS 96(CX)(SI*4), Y2
+	VSUBPS  Y0, Y2, Y2
+	VMULPS  Y1, Y2, Y2
+	VMULPS  96(DX)(SI*4), Y2, Y2
+	VMOVUPS Y2, 96(AX)(SI*4)
+	ADDQ    $0x20, SI
+	CMPQ    SI, DI
+	JLT     loop32
+
+rest32:
+	CMPQ SI, BX
+	JGE  done32
+
+one32:
+	VMOVUPS (CX)(SI*4), Y2
+	VSUBPS  Y0, Y2, Y2
+	VMULPS  Y1, Y2, Y2
+	VMULPS  (DX)(SI*4), Y2, Y2
+	VMOVUPS Y2, (AX)(SI*4)
+	ADDQ    $0x08, SI
+	CMPQ    SI, BX
+	JLT     one32
+
+done32:
+	VZEROUPPER
+	RET
+
+// func asmNormRowGammaAVX2(dx []float32, dgamma []float32, dy []float32, x []float32, gamma []float32, mean float32, rstd float32)
+// Requires: AVX
+TEXT ·asmNormRowGammaAVX2(SB), NOSPLIT, $0-128
+	MOVQ         dx_base+0(FP), AX
+	MOVQ         dgamma_base+24(FP), CX
+	MOVQ         dy_base+48(FP), DX
+	MOVQ         x_base+72(FP), BX
+	MOVQ         gamma_base+96(FP), SI
+	MOVQ         dx_len+8(FP), DI
+	VBROADCASTSS mean+120(FP), Y0
+	VBROADCASTSS rstd+124(FP), Y1
+	XORQ         R8, R8
+	MOVQ         DI, R9
+	ANDQ         $-16, R9
+	JZ           rest33
+
+loop33:
+	VMOVUPS (DX)(R8*4), Y2
+	VMOVUPS (BX)(R8*4), Y3
+	VSUBPS  Y0, Y3, Y3
+	VMULPS  Y1, Y3, Y3
+	VMULPS  Y2, Y3, Y3
+	VADDPS  (CX)(R8*4), Y3, Y3
+	VMOVUPS Y3, (CX)(R8*4)
+	VMULPS  (SI)(R8*4), Y2, Y2
+	VMOVUPS Y2, (AX)(R8*4)
+	VMOVUPS 32(DX)(R8*4), Y2
+	VMOVUPS 32(BX)(R8*4), Y3
+	VSUBPS  Y0, Y3, Y3
+	VMULPS  Y1, Y3, Y3
+	VMULPS  Y2, Y3, Y3
+	VADDPS  32(CX)(R8*4), Y3, Y3
+	VMOVUPS Y3, 32(CX)(R8*4)
+	VMULPS  32(SI)(R8*4), Y2, Y2
+	VMOVUPS Y2, 32(AX)(R8*4)
+	ADDQ    $0x10, R8
+	CMPQ    R8, R9
+	JLT     loop33
+
+rest33:
+	CMPQ R8, DI
+	JGE  done33
+
+one33:
+	VMOVUPS (DX)(R8*4), Y2
+	VMOVUPS (BX)(R8*4), Y3
+	VSUBPS  Y0, Y3, Y3
+	VMULPS  Y1, Y3, Y3
+	VMULPS  Y2, Y3, Y3
+	VADDPS  (CX)(R8*4), Y3, Y3
+	VMOVUPS Y3, (CX)(R8*4)
+	VMULPS  (SI)(R8*4), Y2, Y2
+	VMOVUPS Y2, (AX)(R8*4)
+	ADDQ    $0x08, R8
+	CMPQ    R8, DI
+	JLT     one33
+
+done33:
+	VZEROUPPER
+	RET
+
+// func asmNormRowGradAVX2(dx []float32, x []float32, mean float32, rstd float32, along float32, level float32)
+// Requires: AVX
+TEXT ·asmNormRowGradAVX2(SB), NOSPLIT, $0-64
+	MOVQ         dx_base+0(FP), AX
+	MOVQ         x_base+24(FP), CX
+	MOVQ         dx_len+8(FP), DX
+	VBROADCASTSS mean+48(FP), Y0
+	VBROADCASTSS rstd+52(FP), Y1
+	VBROADCASTSS along+56(FP), Y2
+	VBROADCASTSS level+60(FP), Y3
+	XORQ         BX, BX
+	MOVQ         DX, SI
+	ANDQ         $-32, SI
+	JZ           rest34
+
+loop34:
+	VMOVUPS (CX)(BX*4), Y4
+	VSUBPS  Y0, Y4, Y4
+	VMULPS  Y1, Y4, Y4
+	VMULPS  Y2, Y4, Y4
+	VMOVUPS (AX)(BX*4), Y5
+	VSUBPS  Y3, Y5, Y5
+	VSUBPS  Y4, Y5, Y4
+	VMULPS  Y1, Y4, Y4
+	VMOVUPS Y4, (AX)(BX*4)
+	VMOVUPS 32(CX)(BX*4), Y4
+	VSUBPS  Y0, Y4, Y4
+	VMULPS  Y1, Y4, Y4
+	VMULPS  Y2, Y4, Y4
+	VMOVUPS 32(AX)(BX*4), Y5
+	VSUBPS  Y3, Y5, Y5
+	VSUBPS  Y4, Y5, Y4
+	VMULPS  Y1, Y4, Y4
+	VMOVUPS Y4, 32(AX)(BX*4)
+	VMOVUPS 64(CX)(BX*4), Y4
+	VSUBPS  Y0, Y4, Y4
+	VMULPS  Y1, Y4, Y4
+	VMULPS  Y2, Y4, Y4
+	VMOVUPS 64(AX)(BX*4), Y5
+	VSUBPS  Y3, Y5, Y5
+	VSUBPS  Y4, Y5, Y4
+	VMULPS  Y1, Y4, Y4
+	VMOVUPS Y4, 64(AX)(BX*4)
+	VMOVUPS 96(CX)(BX*4), Y4
+	VSUBPS  Y0, Y4, Y4
+	VMULPS  Y1, Y4, Y4
+	VMULPS  Y2, Y4, Y4
+	VMOVUPS 96(AX)(BX*4), Y5
+	VSUBPS  Y3, Y5, Y5
+	VSUBPS  Y4, Y5, Y4
+	VMULPS  Y1, Y4, Y4
+	VMOVUPS Y4, 96(AX)(BX*4)
+	ADDQ    $0x20, BX
+	CMPQ    BX, SI
+	JLT     loop34
+
+rest34:
+	CMPQ BX, DX
+	JGE  done34
+
+one34:
+	VMOVUPS (CX)(BX*4), Y4
+	VSUBPS  Y0, Y4, Y4
+	VMULPS  Y1, Y4, Y4
+	VMULPS  Y2, Y4, Y4
+	VMOVUPS (AX)(BX*4), Y5
+	VSUBPS  Y3, Y5, Y5
+	VSUBPS  Y4, Y5, Y4
+	VMULPS  Y1, Y4, Y4
+	VMOVUPS Y4, (AX)(BX*4)
+	ADDQ    $0x08, BX
+	CMPQ    BX, DX
+	JLT     one34
+
+done34:
 	VZEROUPPER
 	RET
 
@@ -11172,9 +11479,9 @@ TEXT ·asmMomentumAVX2(SB), NOSPLIT, $0-56
 	XORQ         BX, BX
 	MOVQ         DX, SI
 	ANDQ         $-32, SI
-	JZ           rest30
+	JZ           rest35
 
-loop30:
+loop35:
 	VMULPS  (CX)(BX*4), Y1, Y2
 	VADDPS  (AX)(BX*4), Y2, Y2
 	VMOVUPS Y2, (CX)(BX*4)
@@ -11197,13 +11504,13 @@ loop30:
 	VMOVUPS Y2, 96(AX)(BX*4)
 	ADDQ    $0x20, BX
 	CMPQ    BX, SI
-	JLT     loop30
+	JLT     loop35
 
-rest30:
+rest35:
 	CMPQ BX, DX
-	JGE  done30
+	JGE  done35
 
-one30:
+one35:
 	VMULPS  (CX)(BX*4), Y1, Y2
 	VADDPS  (AX)(BX*4), Y2, Y2
 	VMOVUPS Y2, (CX)(BX*4)
@@ -11211,9 +11518,9 @@ one30:
 	VMOVUPS Y2, (AX)(BX*4)
 	ADDQ    $0x08, BX
 	CMPQ    BX, DX
-	JLT     one30
+	JLT     one35
 
-done30:
+done35:
 	VZEROUPPER
 	RET
 
@@ -11228,9 +11535,9 @@ TEXT ·asmNesterovAVX2(SB), NOSPLIT, $0-56
 	XORQ         BX, BX
 	MOVQ         DX, SI
 	ANDQ         $-32, SI
-	JZ           rest31
+	JZ           rest36
 
-loop31:
+loop36:
 	VMOVUPS (AX)(BX*4), Y2
 	VMULPS  (CX)(BX*4), Y1, Y3
 	VADDPS  Y2, Y3, Y3
@@ -11265,13 +11572,13 @@ loop31:
 	VMOVUPS Y2, 96(AX)(BX*4)
 	ADDQ    $0x20, BX
 	CMPQ    BX, SI
-	JLT     loop31
+	JLT     loop36
 
-rest31:
+rest36:
 	CMPQ BX, DX
-	JGE  done31
+	JGE  done36
 
-one31:
+one36:
 	VMOVUPS (AX)(BX*4), Y2
 	VMULPS  (CX)(BX*4), Y1, Y3
 	VADDPS  Y2, Y3, Y3
@@ -11282,9 +11589,9 @@ one31:
 	VMOVUPS Y2, (AX)(BX*4)
 	ADDQ    $0x08, BX
 	CMPQ    BX, DX
-	JLT     one31
+	JLT     one36
 
-done31:
+done36:
 	VZEROUPPER
 	RET
 
@@ -11299,9 +11606,9 @@ TEXT ·asmAdagradAVX2(SB), NOSPLIT, $0-56
 	XORQ         BX, BX
 	MOVQ         DX, SI
 	ANDQ         $-16, SI
-	JZ           rest32
+	JZ           rest37
 
-loop32:
+loop37:
 	VMOVUPS (AX)(BX*4), Y2
 	VMULPS  Y2, Y2, Y3
 	VADDPS  (CX)(BX*4), Y3, Y3
@@ -11322,13 +11629,13 @@ loop32:
 	VMOVUPS Y2, 32(AX)(BX*4)
 	ADDQ    $0x10, BX
 	CMPQ    BX, SI
-	JLT     loop32
+	JLT     loop37
 
-rest32:
+rest37:
 	CMPQ BX, DX
-	JGE  done32
+	JGE  done37
 
-one32:
+one37:
 	VMOVUPS (AX)(BX*4), Y2
 	VMULPS  Y2, Y2, Y3
 	VADDPS  (CX)(BX*4), Y3, Y3
@@ -11340,9 +11647,9 @@ one32:
 	VMOVUPS Y2, (AX)(BX*4)
 	ADDQ    $0x08, BX
 	CMPQ    BX, DX
-	JLT     one32
+	JLT     one37
 
-done32:
+done37:
 	VZEROUPPER
 	RET
 
@@ -11359,9 +11666,9 @@ TEXT ·asmRmspropAVX2(SB), NOSPLIT, $0-64
 	XORQ         BX, BX
 	MOVQ         DX, SI
 	ANDQ         $-16, SI
-	JZ           rest33
+	JZ           rest38
 
-loop33:
+loop38:
 	VMOVUPS (AX)(BX*4), Y4
 	VMULPS  (CX)(BX*4), Y1, Y5
 	VMULPS  Y4, Y2, Y6
@@ -11386,13 +11693,13 @@ loop33:
 	VMOVUPS Y4, 32(AX)(BX*4)
 	ADDQ    $0x10, BX
 	CMPQ    BX, SI
-	JLT     loop33
+	JLT     loop38
 
-rest33:
+rest38:
 	CMPQ BX, DX
-	JGE  done33
+	JGE  done38
 
-one33:
+one38:
 	VMOVUPS (AX)(BX*4), Y4
 	VMULPS  (CX)(BX*4), Y1, Y5
 	VMULPS  Y4, Y2, Y6
@@ -11406,9 +11713,9 @@ one33:
 	VMOVUPS Y4, (AX)(BX*4)
 	ADDQ    $0x08, BX
 	CMPQ    BX, DX
-	JLT     one33
+	JLT     one38
 
-done33:
+done38:
 	VZEROUPPER
 	RET
 
@@ -11427,9 +11734,9 @@ TEXT ·asmRmspropMomentumAVX2(SB), NOSPLIT, $0-92
 	XORQ         SI, SI
 	MOVQ         BX, DI
 	ANDQ         $-16, DI
-	JZ           rest34
+	JZ           rest39
 
-loop34:
+loop39:
 	VMOVUPS (AX)(SI*4), Y5
 	VMULPS  (CX)(SI*4), Y1, Y6
 	VMULPS  Y5, Y2, Y7
@@ -11460,13 +11767,13 @@ loop34:
 	VMOVUPS Y5, 32(AX)(SI*4)
 	ADDQ    $0x10, SI
 	CMPQ    SI, DI
-	JLT     loop34
+	JLT     loop39
 
-rest34:
+rest39:
 	CMPQ SI, BX
-	JGE  done34
+	JGE  done39
 
-one34:
+one39:
 	VMOVUPS (AX)(SI*4), Y5
 	VMULPS  (CX)(SI*4), Y1, Y6
 	VMULPS  Y5, Y2, Y7
@@ -11483,9 +11790,9 @@ one34:
 	VMOVUPS Y5, (AX)(SI*4)
 	ADDQ    $0x08, SI
 	CMPQ    SI, BX
-	JLT     one34
+	JLT     one39
 
-done34:
+done39:
 	VZEROUPPER
 	RET
 
@@ -11506,9 +11813,9 @@ TEXT ·asmAdamAVX2(SB), NOSPLIT, $0-100
 	XORQ         SI, SI
 	MOVQ         BX, DI
 	ANDQ         $-16, DI
-	JZ           rest35
+	JZ           rest40
 
-loop35:
+loop40:
 	VMOVUPS (AX)(SI*4), Y7
 	VMULPS  (CX)(SI*4), Y3, Y8
 	VMULPS  Y7, Y4, Y9
@@ -11543,13 +11850,13 @@ loop35:
 	VMOVUPS Y7, 32(AX)(SI*4)
 	ADDQ    $0x10, SI
 	CMPQ    SI, DI
-	JLT     loop35
+	JLT     loop40
 
-rest35:
+rest40:
 	CMPQ SI, BX
-	JGE  done35
+	JGE  done40
 
-one35:
+one40:
 	VMOVUPS (AX)(SI*4), Y7
 	VMULPS  (CX)(SI*4), Y3, Y8
 	VMULPS  Y7, Y4, Y9
@@ -11568,9 +11875,9 @@ one35:
 	VMOVUPS Y7, (AX)(SI*4)
 	ADDQ    $0x08, SI
 	CMPQ    SI, BX
-	JLT     one35
+	JLT     one40
 
-done35:
+done40:
 	VZEROUPPER
 	RET
 
@@ -11602,9 +11909,9 @@ TEXT ·asmEncodeBF16AVX2(SB), NOSPLIT, $0-48
 	XORQ         BX, BX
 	MOVQ         DX, SI
 	ANDQ         $-16, SI
-	JZ           rest36
+	JZ           rest41
 
-loop36:
+loop41:
 	VMOVUPS      (CX)(BX*4), Y7
 	VPSRLD       $0x10, Y7, Y8
 	VPAND        Y3, Y8, Y9
@@ -11639,13 +11946,13 @@ loop36:
 	VMOVDQU      X7, 16(AX)(BX*2)
 	ADDQ         $0x10, BX
 	CMPQ         BX, SI
-	JLT          loop36
+	JLT          loop41
 
-rest36:
+rest41:
 	CMPQ BX, DX
-	JGE  done36
+	JGE  done41
 
-one36:
+one41:
 	VMOVUPS      (CX)(BX*4), Y7
 	VPSRLD       $0x10, Y7, Y8
 	VPAND        Y3, Y8, Y9
@@ -11664,9 +11971,9 @@ one36:
 	VMOVDQU      X7, (AX)(BX*2)
 	ADDQ         $0x08, BX
 	CMPQ         BX, DX
-	JLT          one36
+	JLT          one41
 
-done36:
+done41:
 	VZEROUPPER
 	RET
 
@@ -11679,9 +11986,9 @@ TEXT ·asmDecodeBF16AVX2(SB), NOSPLIT, $0-48
 	XORQ BX, BX
 	MOVQ DX, SI
 	ANDQ $-32, SI
-	JZ   rest37
+	JZ   rest42
 
-loop37:
+loop42:
 	VPMOVZXWD (CX)(BX*2), Y0
 	VPSLLD    $0x10, Y0, Y0
 	VMOVUPS   Y0, (AX)(BX*4)
@@ -11696,21 +12003,21 @@ loop37:
 	VMOVUPS   Y0, 96(AX)(BX*4)
 	ADDQ      $0x20, BX
 	CMPQ      BX, SI
-	JLT       loop37
+	JLT       loop42
 
-rest37:
+rest42:
 	CMPQ BX, DX
-	JGE  done37
+	JGE  done42
 
-one37:
+one42:
 	VPMOVZXWD (CX)(BX*2), Y0
 	VPSLLD    $0x10, Y0, Y0
 	VMOVUPS   Y0, (AX)(BX*4)
 	ADDQ      $0x08, BX
 	CMPQ      BX, DX
-	JLT       one37
+	JLT       one42
 
-done37:
+done42:
 	VZEROUPPER
 	RET
 
@@ -11724,9 +12031,9 @@ TEXT ·asmAddBF16AVX2(SB), NOSPLIT, $0-56
 	XORQ         BX, BX
 	MOVQ         DX, SI
 	ANDQ         $-32, SI
-	JZ           rest38
+	JZ           rest43
 
-loop38:
+loop43:
 	VMOVUPS   (AX)(BX*4), Y1
 	VPMOVZXWD (CX)(BX*2), Y2
 	VPSLLD    $0x10, Y2, Y2
@@ -11753,13 +12060,13 @@ loop38:
 	VMOVUPS   Y1, 96(AX)(BX*4)
 	ADDQ      $0x20, BX
 	CMPQ      BX, SI
-	JLT       loop38
+	JLT       loop43
 
-rest38:
+rest43:
 	CMPQ BX, DX
-	JGE  done38
+	JGE  done43
 
-one38:
+one43:
 	VMOVUPS   (AX)(BX*4), Y1
 	VPMOVZXWD (CX)(BX*2), Y2
 	VPSLLD    $0x10, Y2, Y2
@@ -11768,9 +12075,9 @@ one38:
 	VMOVUPS   Y1, (AX)(BX*4)
 	ADDQ      $0x08, BX
 	CMPQ      BX, DX
-	JLT       one38
+	JLT       one43
 
-done38:
+done43:
 	VZEROUPPER
 	RET
 
@@ -11801,9 +12108,9 @@ TEXT ·asmRoundBF16AVX2(SB), NOSPLIT, $0-24
 	XORQ         DX, DX
 	MOVQ         CX, BX
 	ANDQ         $-16, BX
-	JZ           rest39
+	JZ           rest44
 
-loop39:
+loop44:
 	VMOVUPS   (AX)(DX*4), Y7
 	VPSRLD    $0x10, Y7, Y8
 	VPAND     Y3, Y8, Y9
@@ -11836,13 +12143,13 @@ loop39:
 	VMOVUPS   Y10, 32(AX)(DX*4)
 	ADDQ      $0x10, DX
 	CMPQ      DX, BX
-	JLT       loop39
+	JLT       loop44
 
-rest39:
+rest44:
 	CMPQ DX, CX
-	JGE  done39
+	JGE  done44
 
-one39:
+one44:
 	VMOVUPS   (AX)(DX*4), Y7
 	VPSRLD    $0x10, Y7, Y8
 	VPAND     Y3, Y8, Y9
@@ -11860,9 +12167,9 @@ one39:
 	VMOVUPS   Y10, (AX)(DX*4)
 	ADDQ      $0x08, DX
 	CMPQ      DX, CX
-	JLT       one39
+	JLT       one44
 
-done39:
+done44:
 	VZEROUPPER
 	RET
 
@@ -11875,29 +12182,29 @@ TEXT ·asmEncodeFP16AVX2(SB), NOSPLIT, $0-48
 	XORQ BX, BX
 	MOVQ DX, SI
 	ANDQ $-16, SI
-	JZ   rest40
+	JZ   rest45
 
-loop40:
+loop45:
 	VMOVUPS   (CX)(BX*4), Y0
 	VCVTPS2PH $0x00, Y0, (AX)(BX*2)
 	VMOVUPS   32(CX)(BX*4), Y0
 	VCVTPS2PH $0x00, Y0, 16(AX)(BX*2)
 	ADDQ      $0x10, BX
 	CMPQ      BX, SI
-	JLT       loop40
+	JLT       loop45
 
-rest40:
+rest45:
 	CMPQ BX, DX
-	JGE  done40
+	JGE  done45
 
-one40:
+one45:
 	VMOVUPS   (CX)(BX*4), Y0
 	VCVTPS2PH $0x00, Y0, (AX)(BX*2)
 	ADDQ      $0x08, BX
 	CMPQ      BX, DX
-	JLT       one40
+	JLT       one45
 
-done40:
+done45:
 	VZEROUPPER
 	RET
 
@@ -11910,9 +12217,9 @@ TEXT ·asmDecodeFP16AVX2(SB), NOSPLIT, $0-48
 	XORQ BX, BX
 	MOVQ DX, SI
 	ANDQ $-32, SI
-	JZ   rest41
+	JZ   rest46
 
-loop41:
+loop46:
 	VCVTPH2PS (CX)(BX*2), Y0
 	VMOVUPS   Y0, (AX)(BX*4)
 	VCVTPH2PS 16(CX)(BX*2), Y0
@@ -11923,20 +12230,20 @@ loop41:
 	VMOVUPS   Y0, 96(AX)(BX*4)
 	ADDQ      $0x20, BX
 	CMPQ      BX, SI
-	JLT       loop41
+	JLT       loop46
 
-rest41:
+rest46:
 	CMPQ BX, DX
-	JGE  done41
+	JGE  done46
 
-one41:
+one46:
 	VCVTPH2PS (CX)(BX*2), Y0
 	VMOVUPS   Y0, (AX)(BX*4)
 	ADDQ      $0x08, BX
 	CMPQ      BX, DX
-	JLT       one41
+	JLT       one46
 
-done41:
+done46:
 	VZEROUPPER
 	RET
 
@@ -11950,9 +12257,9 @@ TEXT ·asmAddFP16AVX2(SB), NOSPLIT, $0-56
 	XORQ         BX, BX
 	MOVQ         DX, SI
 	ANDQ         $-32, SI
-	JZ           rest42
+	JZ           rest47
 
-loop42:
+loop47:
 	VMOVUPS   (AX)(BX*4), Y1
 	VCVTPH2PS (CX)(BX*2), Y2
 	VMULPS    Y2, Y0, Y2
@@ -11975,13 +12282,13 @@ loop42:
 	VMOVUPS   Y1, 96(AX)(BX*4)
 	ADDQ      $0x20, BX
 	CMPQ      BX, SI
-	JLT       loop42
+	JLT       loop47
 
-rest42:
+rest47:
 	CMPQ BX, DX
-	JGE  done42
+	JGE  done47
 
-one42:
+one47:
 	VMOVUPS   (AX)(BX*4), Y1
 	VCVTPH2PS (CX)(BX*2), Y2
 	VMULPS    Y2, Y0, Y2
@@ -11989,9 +12296,9 @@ one42:
 	VMOVUPS   Y1, (AX)(BX*4)
 	ADDQ      $0x08, BX
 	CMPQ      BX, DX
-	JLT       one42
+	JLT       one47
 
-done42:
+done47:
 	VZEROUPPER
 	RET
 
@@ -12003,9 +12310,9 @@ TEXT ·asmRoundFP16AVX2(SB), NOSPLIT, $0-24
 	XORQ DX, DX
 	MOVQ CX, BX
 	ANDQ $-16, BX
-	JZ   rest43
+	JZ   rest48
 
-loop43:
+loop48:
 	VMOVUPS   (AX)(DX*4), Y0
 	VCVTPS2PH $0x00, Y0, X0
 	VCVTPH2PS X0, Y0
@@ -12016,22 +12323,22 @@ loop43:
 	VMOVUPS   Y0, 32(AX)(DX*4)
 	ADDQ      $0x10, DX
 	CMPQ      DX, BX
-	JLT       loop43
+	JLT       loop48
 
-rest43:
+rest48:
 	CMPQ DX, CX
-	JGE  done43
+	JGE  done48
 
-one43:
+one48:
 	VMOVUPS   (AX)(DX*4), Y0
 	VCVTPS2PH $0x00, Y0, X0
 	VCVTPH2PS X0, Y0
 	VMOVUPS   Y0, (AX)(DX*4)
 	ADDQ      $0x08, DX
 	CMPQ      DX, CX
-	JLT       one43
+	JLT       one48
 
-done43:
+done48:
 	VZEROUPPER
 	RET
 
@@ -12070,9 +12377,9 @@ TEXT ·asmFlushBF16AVX2(SB), NOSPLIT, $0-48
 	XORQ         BX, BX
 	MOVQ         DX, SI
 	ANDQ         $-16, SI
-	JZ           rest44
+	JZ           rest49
 
-loop44:
+loop49:
 	VMOVUPS   (CX)(BX*4), Y10
 	VPAND     Y7, Y10, Y11
 	VPCMPEQD  Y9, Y11, Y11
@@ -12113,13 +12420,13 @@ loop44:
 	VMOVUPS   Y13, 32(AX)(BX*4)
 	ADDQ      $0x10, BX
 	CMPQ      BX, SI
-	JLT       loop44
+	JLT       loop49
 
-rest44:
+rest49:
 	CMPQ BX, DX
-	JGE  done44
+	JGE  done49
 
-one44:
+one49:
 	VMOVUPS   (CX)(BX*4), Y10
 	VPAND     Y7, Y10, Y11
 	VPCMPEQD  Y9, Y11, Y11
@@ -12141,9 +12448,9 @@ one44:
 	VMOVUPS   Y13, (AX)(BX*4)
 	ADDQ      $0x08, BX
 	CMPQ      BX, DX
-	JLT       one44
+	JLT       one49
 
-done44:
+done49:
 	VZEROUPPER
 	RET
 
@@ -12154,125 +12461,10 @@ TEXT ·asmGeluAVX2(SB), NOSPLIT, $0-48
 	MOVQ x_base+24(FP), CX
 	MOVQ y_len+8(FP), DX
 	XORQ BX, BX
-	MOVQ DX, SI
-	ANDQ $-8, SI
-	JZ   rest45
-
-loop45:
-	VCVTPS2PD    (CX)(BX*4), Y0
-	VCVTPS2PD    16(CX)(BX*4), Y1
-	VMULPD       Y0, Y0, Y2
-	VMULPD       Y1, Y1, Y3
-	VMULPD       double0<>+0(SB), Y2, Y2
-	VMULPD       double0<>+0(SB), Y3, Y3
-	VBROADCASTSD double1<>+0(SB), Y5
-	VMINPD       Y2, Y5, Y2
-	VMINPD       Y3, Y5, Y3
-	VMULPD       double2<>+0(SB), Y2, Y5
-	VMULPD       double2<>+0(SB), Y3, Y6
-	VADDPD       double0<>+0(SB), Y5, Y5
-	VADDPD       double0<>+0(SB), Y6, Y6
-	VBROADCASTSD double3<>+0(SB), Y7
-	VCVTTPD2DQY  Y5, X4
-	VCVTDQ2PD    X4, Y5
-	VPMOVSXDQ    X4, Y8
-	VPSUBQ       Y8, Y7, Y8
-	VPSLLQ       $0x34, Y8, Y8
-	VCVTTPD2DQY  Y6, X4
-	VCVTDQ2PD    X4, Y6
-	VPMOVSXDQ    X4, Y9
-	VPSUBQ       Y9, Y7, Y9
-	VPSLLQ       $0x34, Y9, Y9
-	VMULPD       double4<>+0(SB), Y5, Y5
-	VMULPD       double4<>+0(SB), Y6, Y6
-	VSUBPD       Y2, Y5, Y2
-	VSUBPD       Y3, Y6, Y3
-	VBROADCASTSD double5<>+0(SB), Y5
-	VMULPD       Y2, Y5, Y6
-	VMULPD       Y3, Y5, Y5
-	VADDPD       double6<>+0(SB), Y6, Y6
-	VADDPD       double6<>+0(SB), Y5, Y5
-	VMULPD       Y2, Y6, Y6
-	VMULPD       Y3, Y5, Y5
-	VADDPD       double7<>+0(SB), Y6, Y6
-	VADDPD       double7<>+0(SB), Y5, Y5
-	VMULPD       Y2, Y6, Y6
-	VMULPD       Y3, Y5, Y5
-	VADDPD       double8<>+0(SB), Y6, Y6
-	VADDPD       double8<>+0(SB), Y5, Y5
-	VMULPD       Y2, Y6, Y6
-	VMULPD       Y3, Y5, Y5
-	VADDPD       double9<>+0(SB), Y6, Y6
-	VADDPD       double9<>+0(SB), Y5, Y5
-	VMULPD       Y2, Y6, Y6
-	VMULPD       Y3, Y5, Y5
-	VADDPD       double0<>+0(SB), Y6, Y6
-	VADDPD       double0<>+0(SB), Y5, Y5
-	VMULPD       Y2, Y6, Y6
-	VMULPD       Y3, Y5, Y5
-	VADDPD       double10<>+0(SB), Y6, Y6
-	VADDPD       double10<>+0(SB), Y5, Y5
-	VMULPD       Y2, Y6, Y2
-	VMULPD       Y3, Y5, Y3
-	VADDPD       double10<>+0(SB), Y2, Y2
-	VADDPD       double10<>+0(SB), Y3, Y3
-	VMULPD       Y8, Y2, Y2
-	VMULPD       Y9, Y3, Y3
-	VANDPD       double11<>+0(SB), Y0, Y5
-	VANDPD       double11<>+0(SB), Y1, Y6
-	VMULPD       double12<>+0(SB), Y5, Y5
-	VMULPD       double12<>+0(SB), Y6, Y6
-	VADDPD       double10<>+0(SB), Y5, Y5
-	VADDPD       double10<>+0(SB), Y6, Y6
-	VBROADCASTSD double10<>+0(SB), Y7
-	VDIVPD       Y5, Y7, Y5
-	VDIVPD       Y6, Y7, Y6
-	VMULPD       double0<>+0(SB), Y2, Y2
-	VMULPD       double0<>+0(SB), Y3, Y3
-	VMULPD       Y5, Y2, Y2
-	VMULPD       Y6, Y3, Y3
-	VBROADCASTSD double13<>+0(SB), Y7
-	VMULPD       Y5, Y7, Y8
-	VMULPD       Y6, Y7, Y7
-	VADDPD       double14<>+0(SB), Y8, Y8
-	VADDPD       double14<>+0(SB), Y7, Y7
-	VMULPD       Y5, Y8, Y8
-	VMULPD       Y6, Y7, Y7
-	VADDPD       double15<>+0(SB), Y8, Y8
-	VADDPD       double15<>+0(SB), Y7, Y7
-	VMULPD       Y5, Y8, Y8
-	VMULPD       Y6, Y7, Y7
-	VADDPD       double16<>+0(SB), Y8, Y8
-	VADDPD       double16<>+0(SB), Y7, Y7
-	VMULPD       Y5, Y8, Y5
-	VMULPD       Y6, Y7, Y6
-	VADDPD       double17<>+0(SB), Y5, Y5
-	VADDPD       double17<>+0(SB), Y6, Y6
-	VMULPD       Y5, Y2, Y2
-	VMULPD       Y6, Y3, Y3
-	VBROADCASTSD double18<>+0(SB), Y5
-	VBROADCASTSD double10<>+0(SB), Y6
-	VSUBPD       Y2, Y6, Y7
-	VCMPPD       $0x1e, Y5, Y0, Y8
-	VBLENDVPD    Y8, Y7, Y2, Y2
-	VSUBPD       Y3, Y6, Y6
-	VCMPPD       $0x1e, Y5, Y1, Y5
-	VBLENDVPD    Y5, Y6, Y3, Y3
-	VMULPD       Y2, Y0, Y0
-	VMULPD       Y3, Y1, Y1
-	VCVTPD2PSY   Y0, X4
-	VCVTPD2PSY   Y1, X0
-	VINSERTF128  $0x01, X0, Y4, Y0
-	VMOVUPS      Y0, (AX)(BX*4)
-	ADDQ         $0x08, BX
-	CMPQ         BX, SI
-	JLT          loop45
-
-rest45:
 	CMPQ BX, DX
-	JGE  done45
+	JGE  done50
 
-one45:
+one50:
 	VCVTPS2PD    (CX)(BX*4), Y0
 	VCVTPS2PD    16(CX)(BX*4), Y1
 	VMULPD       Y0, Y0, Y2
@@ -12380,9 +12572,9 @@ one45:
 	VMOVUPS      Y0, (AX)(BX*4)
 	ADDQ         $0x08, BX
 	CMPQ         BX, DX
-	JLT          one45
+	JLT          one50
 
-done45:
+done50:
 	VZEROUPPER
 	RET
 
@@ -12507,130 +12699,10 @@ TEXT ·asmGeluGradAVX2(SB), NOSPLIT, $0-48
 	MOVQ x_base+24(FP), CX
 	MOVQ dy_len+8(FP), DX
 	XORQ BX, BX
-	MOVQ DX, SI
-	ANDQ $-8, SI
-	JZ   rest46
-
-loop46:
-	VCVTPS2PD    (CX)(BX*4), Y0
-	VCVTPS2PD    16(CX)(BX*4), Y1
-	VMULPD       Y0, Y0, Y2
-	VMULPD       Y1, Y1, Y3
-	VMULPD       double0<>+0(SB), Y2, Y2
-	VMULPD       double0<>+0(SB), Y3, Y3
-	VBROADCASTSD double1<>+0(SB), Y5
-	VMINPD       Y2, Y5, Y2
-	VMINPD       Y3, Y5, Y3
-	VMULPD       double2<>+0(SB), Y2, Y5
-	VMULPD       double2<>+0(SB), Y3, Y6
-	VADDPD       double0<>+0(SB), Y5, Y5
-	VADDPD       double0<>+0(SB), Y6, Y6
-	VBROADCASTSD double3<>+0(SB), Y7
-	VCVTTPD2DQY  Y5, X4
-	VCVTDQ2PD    X4, Y5
-	VPMOVSXDQ    X4, Y8
-	VPSUBQ       Y8, Y7, Y8
-	VPSLLQ       $0x34, Y8, Y8
-	VCVTTPD2DQY  Y6, X4
-	VCVTDQ2PD    X4, Y6
-	VPMOVSXDQ    X4, Y9
-	VPSUBQ       Y9, Y7, Y9
-	VPSLLQ       $0x34, Y9, Y9
-	VMULPD       double4<>+0(SB), Y5, Y5
-	VMULPD       double4<>+0(SB), Y6, Y6
-	VSUBPD       Y2, Y5, Y2
-	VSUBPD       Y3, Y6, Y3
-	VBROADCASTSD double5<>+0(SB), Y5
-	VMULPD       Y2, Y5, Y6
-	VMULPD       Y3, Y5, Y5
-	VADDPD       double6<>+0(SB), Y6, Y6
-	VADDPD       double6<>+0(SB), Y5, Y5
-	VMULPD       Y2, Y6, Y6
-	VMULPD       Y3, Y5, Y5
-	VADDPD       double7<>+0(SB), Y6, Y6
-	VADDPD       double7<>+0(SB), Y5, Y5
-	VMULPD       Y2, Y6, Y6
-	VMULPD       Y3, Y5, Y5
-	VADDPD       double8<>+0(SB), Y6, Y6
-	VADDPD       double8<>+0(SB), Y5, Y5
-	VMULPD       Y2, Y6, Y6
-	VMULPD       Y3, Y5, Y5
-	VADDPD       double9<>+0(SB), Y6, Y6
-	VADDPD       double9<>+0(SB), Y5, Y5
-	VMULPD       Y2, Y6, Y6
-	VMULPD       Y3, Y5, Y5
-	VADDPD       double0<>+0(SB), Y6, Y6
-	VADDPD       double0<>+0(SB), Y5, Y5
-	VMULPD       Y2, Y6, Y6
-	VMULPD       Y3, Y5, Y5
-	VADDPD       double10<>+0(SB), Y6, Y6
-	VADDPD       double10<>+0(SB), Y5, Y5
-	VMULPD       Y2, Y6, Y2
-	VMULPD       Y3, Y5, Y3
-	VADDPD       double10<>+0(SB), Y2, Y2
-	VADDPD       double10<>+0(SB), Y3, Y3
-	VMULPD       Y8, Y2, Y2
-	VMULPD       Y9, Y3, Y3
-	VANDPD       double11<>+0(SB), Y0, Y5
-	VANDPD       double11<>+0(SB), Y1, Y6
-	VMULPD       double12<>+0(SB), Y5, Y5
-	VMULPD       double12<>+0(SB), Y6, Y6
-	VADDPD       double10<>+0(SB), Y5, Y5
-	VADDPD       double10<>+0(SB), Y6, Y6
-	VBROADCASTSD double10<>+0(SB), Y7
-	VDIVPD       Y5, Y7, Y5
-	VDIVPD       Y6, Y7, Y6
-	VMULPD       double0<>+0(SB), Y2, Y7
-	VMULPD       double0<>+0(SB), Y3, Y8
-	VMULPD       Y5, Y7, Y7
-	VMULPD       Y6, Y8, Y8
-	VBROADCASTSD double13<>+0(SB), Y9
-	VMULPD       Y5, Y9, Y10
-	VMULPD       Y6, Y9, Y9
-	VADDPD       double14<>+0(SB), Y10, Y10
-	VADDPD       double14<>+0(SB), Y9, Y9
-	VMULPD       Y5, Y10, Y10
-	VMULPD       Y6, Y9, Y9
-	VADDPD       double15<>+0(SB), Y10, Y10
-	VADDPD       double15<>+0(SB), Y9, Y9
-	VMULPD       Y5, Y10, Y10
-	VMULPD       Y6, Y9, Y9
-	VADDPD       double16<>+0(SB), Y10, Y10
-	VADDPD       double16<>+0(SB), Y9, Y9
-	VMULPD       Y5, Y10, Y5
-	VMULPD       Y6, Y9, Y6
-	VADDPD       double17<>+0(SB), Y5, Y5
-	VADDPD       double17<>+0(SB), Y6, Y6
-	VMULPD       Y5, Y7, Y5
-	VMULPD       Y6, Y8, Y6
-	VBROADCASTSD double18<>+0(SB), Y7
-	VBROADCASTSD double10<>+0(SB), Y8
-	VSUBPD       Y5, Y8, Y9
-	VCMPPD       $0x1e, Y7, Y0, Y10
-	VBLENDVPD    Y10, Y9, Y5, Y5
-	VSUBPD       Y6, Y8, Y8
-	VCMPPD       $0x1e, Y7, Y1, Y7
-	VBLENDVPD    Y7, Y8, Y6, Y6
-	VMULPD       double19<>+0(SB), Y2, Y2
-	VMULPD       double19<>+0(SB), Y3, Y3
-	VMULPD       Y2, Y0, Y0
-	VMULPD       Y3, Y1, Y1
-	VADDPD       Y0, Y5, Y0
-	VADDPD       Y1, Y6, Y1
-	VCVTPD2PSY   Y0, X4
-	VCVTPD2PSY   Y1, X0
-	VINSERTF128  $0x01, X0, Y4, Y0
-	VMULPS       (AX)(BX*4), Y0, Y0
-	VMOVUPS      Y0, (AX)(BX*4)
-	ADDQ         $0x08, BX
-	CMPQ         BX, SI
-	JLT          loop46
-
-rest46:
 	CMPQ BX, DX
-	JGE  done46
+	JGE  done51
 
-one46:
+one51:
 	VCVTPS2PD    (CX)(BX*4), Y0
 	VCVTPS2PD    16(CX)(BX*4), Y1
 	VMULPD       Y0, Y0, Y2
@@ -12743,9 +12815,9 @@ one46:
 	VMOVUPS      Y0, (AX)(BX*4)
 	ADDQ         $0x08, BX
 	CMPQ         BX, DX
-	JLT          one46
+	JLT          one51
 
-done46:
+done51:
 	VZEROUPPER
 	RET
 
@@ -12762,10 +12834,10 @@ TEXT ·asmGeluAVX512(SB), NOSPLIT, $0-48
 	MOVQ x_base+24(FP), CX
 	MOVQ y_len+8(FP), DX
 	XORQ BX, BX
+	CMPQ BX, DX
+	JGE  done52
 
-loop:
-	CMPQ         BX, DX
-	JGE          done
+one52:
 	VCVTPS2PD    (CX)(BX*4), Z0
 	VCVTPS2PD    32(CX)(BX*4), Z1
 	VMULPD       Z0, Z0, Z2
@@ -12870,9 +12942,10 @@ loop:
 	VINSERTF64X4 $0x01, Y0, Z4, Z0
 	VMOVUPS      Z0, (AX)(BX*4)
 	ADDQ         $0x10, BX
-	JMP          loop
+	CMPQ         BX, DX
+	JLT          one52
 
-done:
+done52:
 	VZEROUPPER
 	RET
 
@@ -12883,10 +12956,10 @@ TEXT ·asmGeluGradAVX512(SB), NOSPLIT, $0-48
 	MOVQ x_base+24(FP), CX
 	MOVQ dy_len+8(FP), DX
 	XORQ BX, BX
+	CMPQ BX, DX
+	JGE  done53
 
-loop:
-	CMPQ         BX, DX
-	JGE          done
+one53:
 	VCVTPS2PD    (CX)(BX*4), Z0
 	VCVTPS2PD    32(CX)(BX*4), Z1
 	VMULPD       Z0, Z0, Z2
@@ -12996,8 +13069,552 @@ loop:
 	VMULPS       (AX)(BX*4), Z0, Z0
 	VMOVUPS      Z0, (AX)(BX*4)
 	ADDQ         $0x10, BX
-	JMP          loop
+	CMPQ         BX, DX
+	JLT          one53
+
+done53:
+	VZEROUPPER
+	RET
+
+// func asmExpSumAVX2(s *[16]float64, dst []float32, x []float32, c float32)
+// Requires: AVX, AVX2
+TEXT ·asmExpSumAVX2(SB), NOSPLIT, $0-60
+	MOVQ         dst_base+8(FP), AX
+	MOVQ         x_base+32(FP), CX
+	VBROADCASTSS c+56(FP), Y0
+	VBROADCASTSS single0<>+0(SB), Y1
+	VBROADCASTSS single1<>+0(SB), Y2
+	MOVQ         dst_len+16(FP), DX
+	MOVQ         s+0(FP), BX
+	VMOVUPD      (BX), Y3
+	VMOVUPD      32(BX), Y4
+	VMOVUPD      64(BX), Y5
+	VMOVUPD      96(BX), Y6
+	XORQ         SI, SI
+
+loop:
+	CMPQ      SI, DX
+	JGE       done
+	VMOVUPS   (CX)(SI*4), Y7
+	VSUBPS    Y0, Y7, Y7
+	VMAXPS    Y7, Y1, Y7
+	VMINPS    Y7, Y2, Y7
+	VMULPS    single2<>+0(SB), Y7, Y8
+	VADDPS    single3<>+0(SB), Y8, Y8
+	VADDPS    single4<>+0(SB), Y8, Y9
+	VMULPS    single5<>+0(SB), Y9, Y10
+	VSUBPS    Y10, Y7, Y7
+	VMULPS    single6<>+0(SB), Y9, Y9
+	VSUBPS    Y9, Y7, Y7
+	VMULPS    Y7, Y7, Y9
+	VMULPS    single7<>+0(SB), Y7, Y10
+	VADDPS    single8<>+0(SB), Y10, Y10
+	VMULPS    single9<>+0(SB), Y7, Y11
+	VADDPS    single10<>+0(SB), Y11, Y11
+	VMULPS    single11<>+0(SB), Y9, Y12
+	VADDPS    Y11, Y12, Y11
+	VMULPS    Y9, Y11, Y11
+	VADDPS    Y10, Y11, Y10
+	VMULPS    Y10, Y9, Y9
+	VADDPS    Y7, Y9, Y7
+	VADDPS    single12<>+0(SB), Y7, Y7
+	VPSLLD    $0x17, Y8, Y8
+	VADDPS    Y7, Y7, Y7
+	VPADDD    single13<>+0(SB), Y8, Y8
+	VMULPS    Y8, Y7, Y7
+	VMOVUPS   Y7, (AX)(SI*4)
+	VCVTPS2PD (AX)(SI*4), Y7
+	VADDPD    Y7, Y3, Y3
+	VCVTPS2PD 16(AX)(SI*4), Y7
+	VADDPD    Y7, Y4, Y4
+	VMOVUPS   32(CX)(SI*4), Y7
+	VSUBPS    Y0, Y7, Y7
+	VMAXPS    Y7, Y1, Y7
+	VMINPS    Y7, Y2, Y7
+	VMULPS    single2<>+0(SB), Y7, Y8
+	VADDPS    single3<>+0(SB), Y8, Y8
+	VADDPS    single4<>+0(SB), Y8, Y9
+	VMULPS    single5<>+0(SB), Y9, Y10
+	VSUBPS    Y10, Y7, Y7
+	VMULPS    single6<>+0(SB), Y9, Y9
+	VSUBPS    Y9, Y7, Y7
+	VMULPS    Y7, Y7, Y9
+	VMULPS    single7<>+0(SB), Y7, Y10
+	VADDPS    single8<>+0(SB), Y10, Y10
+	VMULPS    single9<>+0(SB), Y7, Y11
+	VADDPS    single10<>+0(SB), Y11, Y11
+	VMULPS    single11<>+0(SB), Y9, Y12
+	VADDPS    Y11, Y12, Y11
+	VMULPS    Y9, Y11, Y11
+	VADDPS    Y10, Y11, Y10
+	VMULPS    Y10, Y9, Y9
+	VADDPS    Y7, Y9, Y7
+	VADDPS    single12<>+0(SB), Y7, Y7
+	VPSLLD    $0x17, Y8, Y8
+	VADDPS    Y7, Y7, Y7
+	VPADDD    single13<>+0(SB), Y8, Y8
+	VMULPS    Y8, Y7, Y7
+	VMOVUPS   Y7, 32(AX)(SI*4)
+	VCVTPS2PD 32(AX)(SI*4), Y7
+	VADDPD    Y7, Y5, Y5
+	VCVTPS2PD 48(AX)(SI*4), Y7
+	VADDPD    Y7, Y6, Y6
+	ADDQ      $0x10, SI
+	JMP       loop
 
 done:
+	VMOVUPD Y3, (BX)
+	VMOVUPD Y4, 32(BX)
+	VMOVUPD Y5, 64(BX)
+	VMOVUPD Y6, 96(BX)
+	VZEROUPPER
+	RET
+
+DATA single0<>+0(SB)/4, $0xc2ae999a
+DATA single0<>+4(SB)/4, $0xc2ae999a
+DATA single0<>+8(SB)/4, $0xc2ae999a
+DATA single0<>+12(SB)/4, $0xc2ae999a
+DATA single0<>+16(SB)/4, $0xc2ae999a
+DATA single0<>+20(SB)/4, $0xc2ae999a
+DATA single0<>+24(SB)/4, $0xc2ae999a
+DATA single0<>+28(SB)/4, $0xc2ae999a
+GLOBL single0<>(SB), RODATA|NOPTR, $32
+
+DATA single1<>+0(SB)/4, $0x42b1999a
+DATA single1<>+4(SB)/4, $0x42b1999a
+DATA single1<>+8(SB)/4, $0x42b1999a
+DATA single1<>+12(SB)/4, $0x42b1999a
+DATA single1<>+16(SB)/4, $0x42b1999a
+DATA single1<>+20(SB)/4, $0x42b1999a
+DATA single1<>+24(SB)/4, $0x42b1999a
+DATA single1<>+28(SB)/4, $0x42b1999a
+GLOBL single1<>(SB), RODATA|NOPTR, $32
+
+DATA single2<>+0(SB)/4, $0x3fb8aa3b
+DATA single2<>+4(SB)/4, $0x3fb8aa3b
+DATA single2<>+8(SB)/4, $0x3fb8aa3b
+DATA single2<>+12(SB)/4, $0x3fb8aa3b
+DATA single2<>+16(SB)/4, $0x3fb8aa3b
+DATA single2<>+20(SB)/4, $0x3fb8aa3b
+DATA single2<>+24(SB)/4, $0x3fb8aa3b
+DATA single2<>+28(SB)/4, $0x3fb8aa3b
+GLOBL single2<>(SB), RODATA|NOPTR, $32
+
+DATA single3<>+0(SB)/4, $0x4b400000
+DATA single3<>+4(SB)/4, $0x4b400000
+DATA single3<>+8(SB)/4, $0x4b400000
+DATA single3<>+12(SB)/4, $0x4b400000
+DATA single3<>+16(SB)/4, $0x4b400000
+DATA single3<>+20(SB)/4, $0x4b400000
+DATA single3<>+24(SB)/4, $0x4b400000
+DATA single3<>+28(SB)/4, $0x4b400000
+GLOBL single3<>(SB), RODATA|NOPTR, $32
+
+DATA single4<>+0(SB)/4, $0xcb400000
+DATA single4<>+4(SB)/4, $0xcb400000
+DATA single4<>+8(SB)/4, $0xcb400000
+DATA single4<>+12(SB)/4, $0xcb400000
+DATA single4<>+16(SB)/4, $0xcb400000
+DATA single4<>+20(SB)/4, $0xcb400000
+DATA single4<>+24(SB)/4, $0xcb400000
+DATA single4<>+28(SB)/4, $0xcb400000
+GLOBL single4<>(SB), RODATA|NOPTR, $32
+
+DATA single5<>+0(SB)/4, $0x3f317200
+DATA single5<>+4(SB)/4, $0x3f317200
+DATA single5<>+8(SB)/4, $0x3f317200
+DATA single5<>+12(SB)/4, $0x3f317200
+DATA single5<>+16(SB)/4, $0x3f317200
+DATA single5<>+20(SB)/4, $0x3f317200
+DATA single5<>+24(SB)/4, $0x3f317200
+DATA single5<>+28(SB)/4, $0x3f317200
+GLOBL single5<>(SB), RODATA|NOPTR, $32
+
+DATA single6<>+0(SB)/4, $0x35bfbe8e
+DATA single6<>+4(SB)/4, $0x35bfbe8e
+DATA single6<>+8(SB)/4, $0x35bfbe8e
+DATA single6<>+12(SB)/4, $0x35bfbe8e
+DATA single6<>+16(SB)/4, $0x35bfbe8e
+DATA single6<>+20(SB)/4, $0x35bfbe8e
+DATA single6<>+24(SB)/4, $0x35bfbe8e
+DATA single6<>+28(SB)/4, $0x35bfbe8e
+GLOBL single6<>(SB), RODATA|NOPTR, $32
+
+DATA single7<>+0(SB)/4, $0x3e2aaa49
+DATA single7<>+4(SB)/4, $0x3e2aaa49
+DATA single7<>+8(SB)/4, $0x3e2aaa49
+DATA single7<>+12(SB)/4, $0x3e2aaa49
+DATA single7<>+16(SB)/4, $0x3e2aaa49
+DATA single7<>+20(SB)/4, $0x3e2aaa49
+DATA single7<>+24(SB)/4, $0x3e2aaa49
+DATA single7<>+28(SB)/4, $0x3e2aaa49
+GLOBL single7<>(SB), RODATA|NOPTR, $32
+
+DATA single8<>+0(SB)/4, $0x3efffffe
+DATA single8<>+4(SB)/4, $0x3efffffe
+DATA single8<>+8(SB)/4, $0x3efffffe
+DATA single8<>+12(SB)/4, $0x3efffffe
+DATA single8<>+16(SB)/4, $0x3efffffe
+DATA single8<>+20(SB)/4, $0x3efffffe
+DATA single8<>+24(SB)/4, $0x3efffffe
+DATA single8<>+28(SB)/4, $0x3efffffe
+GLOBL single8<>(SB), RODATA|NOPTR, $32
+
+DATA single9<>+0(SB)/4, $0x3c091d10
+DATA single9<>+4(SB)/4, $0x3c091d10
+DATA single9<>+8(SB)/4, $0x3c091d10
+DATA single9<>+12(SB)/4, $0x3c091d10
+DATA single9<>+16(SB)/4, $0x3c091d10
+DATA single9<>+20(SB)/4, $0x3c091d10
+DATA single9<>+24(SB)/4, $0x3c091d10
+DATA single9<>+28(SB)/4, $0x3c091d10
+GLOBL single9<>(SB), RODATA|NOPTR, $32
+
+DATA single10<>+0(SB)/4, $0x3d2aac79
+DATA single10<>+4(SB)/4, $0x3d2aac79
+DATA single10<>+8(SB)/4, $0x3d2aac79
+DATA single10<>+12(SB)/4, $0x3d2aac79
+DATA single10<>+16(SB)/4, $0x3d2aac79
+DATA single10<>+20(SB)/4, $0x3d2aac79
+DATA single10<>+24(SB)/4, $0x3d2aac79
+DATA single10<>+28(SB)/4, $0x3d2aac79
+GLOBL single10<>(SB), RODATA|NOPTR, $32
+
+DATA single11<>+0(SB)/4, $0x3ab511e8
+DATA single11<>+4(SB)/4, $0x3ab511e8
+DATA single11<>+8(SB)/4, $0x3ab511e8
+DATA single11<>+12(SB)/4, $0x3ab511e8
+DATA single11<>+16(SB)/4, $0x3ab511e8
+DATA single11<>+20(SB)/4, $0x3ab511e8
+DATA single11<>+24(SB)/4, $0x3ab511e8
+DATA single11<>+28(SB)/4, $0x3ab511e8
+GLOBL single11<>(SB), RODATA|NOPTR, $32
+
+DATA single12<>+0(SB)/4, $0x3f800000
+DATA single12<>+4(SB)/4, $0x3f800000
+DATA single12<>+8(SB)/4, $0x3f800000
+DATA single12<>+12(SB)/4, $0x3f800000
+DATA single12<>+16(SB)/4, $0x3f800000
+DATA single12<>+20(SB)/4, $0x3f800000
+DATA single12<>+24(SB)/4, $0x3f800000
+DATA single12<>+28(SB)/4, $0x3f800000
+GLOBL single12<>(SB), RODATA|NOPTR, $32
+
+DATA single13<>+0(SB)/4, $0x3f000000
+DATA single13<>+4(SB)/4, $0x3f000000
+DATA single13<>+8(SB)/4, $0x3f000000
+DATA single13<>+12(SB)/4, $0x3f000000
+DATA single13<>+16(SB)/4, $0x3f000000
+DATA single13<>+20(SB)/4, $0x3f000000
+DATA single13<>+24(SB)/4, $0x3f000000
+DATA single13<>+28(SB)/4, $0x3f000000
+GLOBL single13<>(SB), RODATA|NOPTR, $32
+
+// func asmSwiGLUAVX2(y []float32, a []float32, b []float32)
+// Requires: AVX, AVX2
+TEXT ·asmSwiGLUAVX2(SB), NOSPLIT, $0-72
+	MOVQ         y_base+0(FP), AX
+	MOVQ         a_base+24(FP), CX
+	MOVQ         b_base+48(FP), DX
+	MOVQ         y_len+8(FP), BX
+	VBROADCASTSS single0<>+0(SB), Y0
+	XORQ         SI, SI
+	CMPQ         SI, BX
+	JGE          done54
+
+one54:
+	VMOVUPS      (CX)(SI*4), Y1
+	VORPS        single14<>+0(SB), Y1, Y2
+	VMAXPS       Y2, Y0, Y2
+	VMULPS       single2<>+0(SB), Y2, Y3
+	VADDPS       single3<>+0(SB), Y3, Y3
+	VADDPS       single4<>+0(SB), Y3, Y4
+	VMULPS       single5<>+0(SB), Y4, Y5
+	VSUBPS       Y5, Y2, Y2
+	VMULPS       single6<>+0(SB), Y4, Y4
+	VSUBPS       Y4, Y2, Y2
+	VMULPS       Y2, Y2, Y4
+	VMULPS       single7<>+0(SB), Y2, Y5
+	VADDPS       single8<>+0(SB), Y5, Y5
+	VMULPS       single9<>+0(SB), Y2, Y6
+	VADDPS       single10<>+0(SB), Y6, Y6
+	VMULPS       single11<>+0(SB), Y4, Y7
+	VADDPS       Y6, Y7, Y6
+	VMULPS       Y4, Y6, Y6
+	VADDPS       Y5, Y6, Y5
+	VMULPS       Y5, Y4, Y4
+	VADDPS       Y2, Y4, Y2
+	VADDPS       single12<>+0(SB), Y2, Y2
+	VPSLLD       $0x17, Y3, Y3
+	VADDPS       Y2, Y2, Y2
+	VPADDD       single13<>+0(SB), Y3, Y3
+	VMULPS       Y3, Y2, Y2
+	VBROADCASTSS single12<>+0(SB), Y3
+	VADDPS       single12<>+0(SB), Y2, Y4
+	VDIVPS       Y4, Y3, Y3
+	VMULPS       Y3, Y2, Y2
+	VBLENDVPS    Y1, Y2, Y3, Y2
+	VMULPS       Y2, Y1, Y1
+	VMULPS       (DX)(SI*4), Y1, Y1
+	VMOVUPS      Y1, (AX)(SI*4)
+	ADDQ         $0x08, SI
+	CMPQ         SI, BX
+	JLT          one54
+
+done54:
+	VZEROUPPER
+	RET
+
+DATA single14<>+0(SB)/4, $0x80000000
+DATA single14<>+4(SB)/4, $0x80000000
+DATA single14<>+8(SB)/4, $0x80000000
+DATA single14<>+12(SB)/4, $0x80000000
+DATA single14<>+16(SB)/4, $0x80000000
+DATA single14<>+20(SB)/4, $0x80000000
+DATA single14<>+24(SB)/4, $0x80000000
+DATA single14<>+28(SB)/4, $0x80000000
+GLOBL single14<>(SB), RODATA|NOPTR, $32
+
+// func asmSwiGLUGradAVX2(da []float32, db []float32, dy []float32, a []float32, b []float32)
+// Requires: AVX, AVX2
+TEXT ·asmSwiGLUGradAVX2(SB), NOSPLIT, $0-120
+	MOVQ         da_base+0(FP), AX
+	MOVQ         db_base+24(FP), CX
+	MOVQ         dy_base+48(FP), DX
+	MOVQ         a_base+72(FP), BX
+	MOVQ         b_base+96(FP), SI
+	MOVQ         dy_len+56(FP), DI
+	VBROADCASTSS single0<>+0(SB), Y0
+	XORQ         R8, R8
+	CMPQ         R8, DI
+	JGE          done55
+
+one55:
+	VMOVUPS      (BX)(R8*4), Y1
+	VORPS        single14<>+0(SB), Y1, Y2
+	VMAXPS       Y2, Y0, Y2
+	VMULPS       single2<>+0(SB), Y2, Y3
+	VADDPS       single3<>+0(SB), Y3, Y3
+	VADDPS       single4<>+0(SB), Y3, Y4
+	VMULPS       single5<>+0(SB), Y4, Y5
+	VSUBPS       Y5, Y2, Y2
+	VMULPS       single6<>+0(SB), Y4, Y4
+	VSUBPS       Y4, Y2, Y2
+	VMULPS       Y2, Y2, Y4
+	VMULPS       single7<>+0(SB), Y2, Y5
+	VADDPS       single8<>+0(SB), Y5, Y5
+	VMULPS       single9<>+0(SB), Y2, Y6
+	VADDPS       single10<>+0(SB), Y6, Y6
+	VMULPS       single11<>+0(SB), Y4, Y7
+	VADDPS       Y6, Y7, Y6
+	VMULPS       Y4, Y6, Y6
+	VADDPS       Y5, Y6, Y5
+	VMULPS       Y5, Y4, Y4
+	VADDPS       Y2, Y4, Y2
+	VADDPS       single12<>+0(SB), Y2, Y2
+	VPSLLD       $0x17, Y3, Y3
+	VADDPS       Y2, Y2, Y2
+	VPADDD       single13<>+0(SB), Y3, Y3
+	VMULPS       Y3, Y2, Y2
+	VBROADCASTSS single12<>+0(SB), Y3
+	VADDPS       single12<>+0(SB), Y2, Y4
+	VDIVPS       Y4, Y3, Y3
+	VMULPS       Y3, Y2, Y2
+	VBLENDVPS    Y1, Y2, Y3, Y4
+	VBLENDVPS    Y1, Y3, Y2, Y2
+	VMOVUPS      (DX)(R8*4), Y3
+	VMULPS       Y4, Y1, Y1
+	VMULPS       (SI)(R8*4), Y3, Y5
+	VMULPS       Y2, Y1, Y2
+	VADDPS       Y2, Y4, Y2
+	VMULPS       Y2, Y5, Y2
+	VMULPS       Y1, Y3, Y1
+	VMOVUPS      Y1, (CX)(R8*4)
+	VMOVUPS      Y2, (AX)(R8*4)
+	ADDQ         $0x08, R8
+	CMPQ         R8, DI
+	JLT          one55
+
+done55:
+	VZEROUPPER
+	RET
+
+// func asmExpSumAVX512(s *[16]float64, dst []float32, x []float32, c float32)
+// Requires: AVX, AVX512F
+TEXT ·asmExpSumAVX512(SB), NOSPLIT, $0-60
+	MOVQ         dst_base+8(FP), AX
+	MOVQ         x_base+32(FP), CX
+	VBROADCASTSS c+56(FP), Z0
+	VBROADCASTSS single0<>+0(SB), Z1
+	VBROADCASTSS single1<>+0(SB), Z2
+	MOVQ         dst_len+16(FP), DX
+	MOVQ         s+0(FP), BX
+	VMOVUPD      (BX), Z3
+	VMOVUPD      64(BX), Z4
+	XORQ         SI, SI
+
+loop:
+	CMPQ        SI, DX
+	JGE         done
+	VMOVUPS     (CX)(SI*4), Z5
+	VSUBPS      Z0, Z5, Z5
+	VMAXPS      Z5, Z1, Z5
+	VMINPS      Z5, Z2, Z5
+	VMULPS.BCST single2<>+0(SB), Z5, Z6
+	VADDPS.BCST single3<>+0(SB), Z6, Z6
+	VADDPS.BCST single4<>+0(SB), Z6, Z7
+	VMULPS.BCST single5<>+0(SB), Z7, Z8
+	VSUBPS      Z8, Z5, Z5
+	VMULPS.BCST single6<>+0(SB), Z7, Z7
+	VSUBPS      Z7, Z5, Z5
+	VMULPS      Z5, Z5, Z7
+	VMULPS.BCST single7<>+0(SB), Z5, Z8
+	VADDPS.BCST single8<>+0(SB), Z8, Z8
+	VMULPS.BCST single9<>+0(SB), Z5, Z9
+	VADDPS.BCST single10<>+0(SB), Z9, Z9
+	VMULPS.BCST single11<>+0(SB), Z7, Z10
+	VADDPS      Z9, Z10, Z9
+	VMULPS      Z7, Z9, Z9
+	VADDPS      Z8, Z9, Z8
+	VMULPS      Z8, Z7, Z7
+	VADDPS      Z5, Z7, Z5
+	VADDPS.BCST single12<>+0(SB), Z5, Z5
+	VPSLLD      $0x17, Z6, Z6
+	VADDPS      Z5, Z5, Z5
+	VPADDD.BCST single13<>+0(SB), Z6, Z6
+	VMULPS      Z6, Z5, Z5
+	VMOVUPS     Z5, (AX)(SI*4)
+	VCVTPS2PD   (AX)(SI*4), Z5
+	VADDPD      Z5, Z3, Z3
+	VCVTPS2PD   32(AX)(SI*4), Z5
+	VADDPD      Z5, Z4, Z4
+	ADDQ        $0x10, SI
+	JMP         loop
+
+done:
+	VMOVUPD Z3, (BX)
+	VMOVUPD Z4, 64(BX)
+	VZEROUPPER
+	RET
+
+// func asmSwiGLUAVX512(y []float32, a []float32, b []float32)
+// Requires: AVX, AVX512F
+TEXT ·asmSwiGLUAVX512(SB), NOSPLIT, $0-72
+	MOVQ         y_base+0(FP), AX
+	MOVQ         a_base+24(FP), CX
+	MOVQ         b_base+48(FP), DX
+	MOVQ         y_len+8(FP), BX
+	VBROADCASTSS single0<>+0(SB), Z0
+	XORQ         SI, SI
+	CMPQ         SI, BX
+	JGE          done56
+
+one56:
+	VMOVUPS       (CX)(SI*4), Z1
+	VPORD.BCST    single14<>+0(SB), Z1, Z2
+	VMAXPS        Z2, Z0, Z2
+	VMULPS.BCST   single2<>+0(SB), Z2, Z4
+	VADDPS.BCST   single3<>+0(SB), Z4, Z4
+	VADDPS.BCST   single4<>+0(SB), Z4, Z5
+	VMULPS.BCST   single5<>+0(SB), Z5, Z6
+	VSUBPS        Z6, Z2, Z2
+	VMULPS.BCST   single6<>+0(SB), Z5, Z5
+	VSUBPS        Z5, Z2, Z2
+	VMULPS        Z2, Z2, Z5
+	VMULPS.BCST   single7<>+0(SB), Z2, Z6
+	VADDPS.BCST   single8<>+0(SB), Z6, Z6
+	VMULPS.BCST   single9<>+0(SB), Z2, Z7
+	VADDPS.BCST   single10<>+0(SB), Z7, Z7
+	VMULPS.BCST   single11<>+0(SB), Z5, Z8
+	VADDPS        Z7, Z8, Z7
+	VMULPS        Z5, Z7, Z7
+	VADDPS        Z6, Z7, Z6
+	VMULPS        Z6, Z5, Z5
+	VADDPS        Z2, Z5, Z2
+	VADDPS.BCST   single12<>+0(SB), Z2, Z2
+	VPSLLD        $0x17, Z4, Z4
+	VADDPS        Z2, Z2, Z2
+	VPADDD.BCST   single13<>+0(SB), Z4, Z4
+	VMULPS        Z4, Z2, Z2
+	VBROADCASTSS  single12<>+0(SB), Z4
+	VADDPS.BCST   single12<>+0(SB), Z2, Z5
+	VDIVPS        Z5, Z4, Z4
+	VMULPS        Z4, Z2, Z2
+	VPTESTMD.BCST single14<>+0(SB), Z1, K1
+	VBLENDMPS     Z2, Z4, K1, Z3
+	VMULPS        Z3, Z1, Z1
+	VMULPS        (DX)(SI*4), Z1, Z1
+	VMOVUPS       Z1, (AX)(SI*4)
+	ADDQ          $0x10, SI
+	CMPQ          SI, BX
+	JLT           one56
+
+done56:
+	VZEROUPPER
+	RET
+
+// func asmSwiGLUGradAVX512(da []float32, db []float32, dy []float32, a []float32, b []float32)
+// Requires: AVX, AVX512F
+TEXT ·asmSwiGLUGradAVX512(SB), NOSPLIT, $0-120
+	MOVQ         da_base+0(FP), AX
+	MOVQ         db_base+24(FP), CX
+	MOVQ         dy_base+48(FP), DX
+	MOVQ         a_base+72(FP), BX
+	MOVQ         b_base+96(FP), SI
+	MOVQ         dy_len+56(FP), DI
+	VBROADCASTSS single0<>+0(SB), Z0
+	XORQ         R8, R8
+	CMPQ         R8, DI
+	JGE          done57
+
+one57:
+	VMOVUPS       (BX)(R8*4), Z1
+	VPORD.BCST    single14<>+0(SB), Z1, Z2
+	VMAXPS        Z2, Z0, Z2
+	VMULPS.BCST   single2<>+0(SB), Z2, Z5
+	VADDPS.BCST   single3<>+0(SB), Z5, Z5
+	VADDPS.BCST   single4<>+0(SB), Z5, Z6
+	VMULPS.BCST   single5<>+0(SB), Z6, Z7
+	VSUBPS        Z7, Z2, Z2
+	VMULPS.BCST   single6<>+0(SB), Z6, Z6
+	VSUBPS        Z6, Z2, Z2
+	VMULPS        Z2, Z2, Z6
+	VMULPS.BCST   single7<>+0(SB), Z2, Z7
+	VADDPS.BCST   single8<>+0(SB), Z7, Z7
+	VMULPS.BCST   single9<>+0(SB), Z2, Z8
+	VADDPS.BCST   single10<>+0(SB), Z8, Z8
+	VMULPS.BCST   single11<>+0(SB), Z6, Z9
+	VADDPS        Z8, Z9, Z8
+	VMULPS        Z6, Z8, Z8
+	VADDPS        Z7, Z8, Z7
+	VMULPS        Z7, Z6, Z6
+	VADDPS        Z2, Z6, Z2
+	VADDPS.BCST   single12<>+0(SB), Z2, Z2
+	VPSLLD        $0x17, Z5, Z5
+	VADDPS        Z2, Z2, Z2
+	VPADDD.BCST   single13<>+0(SB), Z5, Z5
+	VMULPS        Z5, Z2, Z2
+	VBROADCASTSS  single12<>+0(SB), Z5
+	VADDPS.BCST   single12<>+0(SB), Z2, Z6
+	VDIVPS        Z6, Z5, Z5
+	VMULPS        Z5, Z2, Z2
+	VPTESTMD.BCST single14<>+0(SB), Z1, K1
+	VBLENDMPS     Z2, Z5, K1, Z3
+	VPTESTMD.BCST single14<>+0(SB), Z1, K1
+	VBLENDMPS     Z5, Z2, K1, Z4
+	VMOVUPS       (DX)(R8*4), Z2
+	VMULPS        Z3, Z1, Z1
+	VMULPS        (SI)(R8*4), Z2, Z5
+	VMULPS        Z4, Z1, Z6
+	VADDPS        Z6, Z3, Z6
+	VMULPS        Z6, Z5, Z5
+	VMULPS        Z1, Z2, Z1
+	VMOVUPS       Z1, (CX)(R8*4)
+	VMOVUPS       Z5, (AX)(R8*4)
+	ADDQ          $0x10, R8
+	CMPQ          R8, DI
+	JLT           one57
+
+done57:
 	VZEROUPPER
 	RET

@@ -63,6 +63,7 @@ const (
 	maxBitsAVX2Needs         = cpu.None
 	maxBytesAVX2Needs        = cpu.None
 	maxHalfAVX2Needs         = cpu.None
+	greatestAVX2Needs        = cpu.None
 	signsAVX2Needs           = cpu.None
 	addSignsAVX2Needs        = cpu.None
 	reluAVX2Needs            = cpu.None
@@ -75,6 +76,10 @@ const (
 	reluGradColSumsAVX2Needs = cpu.None
 	momentsAVX2Needs         = cpu.None
 	normGradSumsAVX2Needs    = cpu.None
+	softmaxGradAVX2Needs     = cpu.None
+	normRowAVX2Needs         = cpu.None
+	normRowGammaAVX2Needs    = cpu.None
+	normRowGradAVX2Needs     = cpu.None
 	momentumAVX2Needs        = cpu.None
 	nesterovAVX2Needs        = cpu.None
 	adagradAVX2Needs         = cpu.None
@@ -94,6 +99,12 @@ const (
 	geluGradAVX2Needs        = cpu.None
 	geluAVX512Needs          = cpu.None
 	geluGradAVX512Needs      = cpu.None
+	expSumAVX2Needs          = cpu.None
+	swiGLUAVX2Needs          = cpu.None
+	swiGLUGradAVX2Needs      = cpu.None
+	expSumAVX512Needs        = cpu.None
+	swiGLUAVX512Needs        = cpu.None
+	swiGLUGradAVX512Needs    = cpu.None
 )
 
 func avx2x16x6(call *int) bool                                                             { return false }
@@ -149,6 +160,7 @@ func sumAVX2(s *[16]float64, x []float32, mask uint32) (n int)                  
 func maxBitsAVX2(x []float32) (n int, most uint32)                                         { return }
 func maxBytesAVX2(b []byte) (n int, most uint32)                                           { return }
 func maxHalfAVX2(b []byte) (n int, most uint32)                                            { return }
+func greatestAVX2(x []float32) (n int, most float32)                                       { return }
 func signsAVX2(dst []byte, x []float32) (n int)                                            { return }
 func addSignsAVX2(dst []float32, plus, minus float32, b []byte) (n int)                    { return }
 func reluAVX2(dst, x []float32) (n int)                                                    { return }
@@ -161,6 +173,10 @@ func colSumsAVX2(rows, cols int, sum []float64, x []float32) (n int)            
 func reluGradColSumsAVX2(rows, cols int, sum []float64, dy, y []float32) (n int)           { return }
 func momentsAVX2(rows, cols int, sum, sq []float64, x []float32) (n int)                   { return }
 func normGradSumsAVX2(rows, cols int, sdy, sdyx []float64, dy, x, y []float32) (n int)     { return }
+func softmaxGradAVX2(dx, dy, y []float32, mean float32) (n int)                            { return }
+func normRowAVX2(y, x, gamma []float32, mean, rstd float32) (n int)                        { return }
+func normRowGammaAVX2(dx, dgamma, dy, x, gamma []float32, mean, rstd float32) (n int)      { return }
+func normRowGradAVX2(dx, x []float32, mean, rstd, along, level float32) (n int)            { return }
 func momentumAVX2(u, v []float32, lr, beta float32) (n int)                                { return }
 func nesterovAVX2(u, v []float32, lr, beta float32) (n int)                                { return }
 func adagradAVX2(u, s []float32, lr, eps float32) (n int)                                  { return }
@@ -180,3 +196,9 @@ func geluAVX2(y, x []float32) (n int)                                           
 func geluGradAVX2(dy, x []float32) (n int)                                                 { return }
 func geluAVX512(y, x []float32) (n int)                                                    { return }
 func geluGradAVX512(dy, x []float32) (n int)                                               { return }
+func expSumAVX2(s *[16]float64, dst, x []float32, c float32) (n int)                       { return }
+func swiGLUAVX2(y, a, b []float32) (n int)                                                 { return }
+func swiGLUGradAVX2(da, db, dy, a, b []float32) (n int)                                    { return }
+func expSumAVX512(s *[16]float64, dst, x []float32, c float32) (n int)                     { return }
+func swiGLUAVX512(y, a, b []float32) (n int)                                               { return }
+func swiGLUGradAVX512(da, db, dy, a, b []float32) (n int)                                  { return }

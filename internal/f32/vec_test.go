@@ -211,6 +211,69 @@ var kernels = []struct {
 		func(a *arena) { GELUGrad(a.floats[0], a.floats[1]) },
 		func(a *arena) { geluGradGo(a.floats[0], a.floats[1]) }},
 
+	{"ExpSum", false, false,
+		func(a *arena) { a.reduction = ExpSum(a.floats[0], a.floats[1], finite(a.a)) },
+		func(a *arena) {
+			var s lanes
+			expSumGo(&s, a.floats[0], a.floats[1], finite(a.a))
+			a.reduction = total(&s)
+		}},
+	{"ExpSum/in place", false, false,
+		func(a *arena) { a.reduction = ExpSum(a.floats[0], a.floats[0], finite(a.a)) },
+		func(a *arena) {
+			var s lanes
+			expSumGo(&s, a.floats[0], a.floats[0], finite(a.a))
+			a.reduction = total(&s)
+		}},
+	{"Max", false, true,
+		func(a *arena) { a.rowless(Max(a.floats[0])) },
+		func(a *arena) { a.rowless(greatestGo(a.floats[0], float32(math.Inf(-1))) + 0) }},
+	{"SoftmaxGrad", false, false,
+		func(a *arena) { SoftmaxGrad(a.floats[0], a.floats[1], a.floats[2], a.a) },
+		func(a *arena) { softmaxGradGo(a.floats[0], a.floats[1], a.floats[2], a.a) }},
+	{"SoftmaxGrad/in place", false, false,
+		func(a *arena) { SoftmaxGrad(a.floats[1], a.floats[1], a.floats[2], a.a) },
+		func(a *arena) { softmaxGradGo(a.floats[1], a.floats[1], a.floats[2], a.a) }},
+	{"NormRow", false, false,
+		func(a *arena) { normRow("", a.floats[0], a.floats[1], a.floats[2], a.a, a.b) },
+		func(a *arena) { normRowGo(a.floats[0], a.floats[1], a.floats[2], a.a, a.b) }},
+	{"NormRow/in place", false, false,
+		func(a *arena) { normRow("", a.floats[1], a.floats[1], a.floats[2], a.a, a.b) },
+		func(a *arena) { normRowGo(a.floats[1], a.floats[1], a.floats[2], a.a, a.b) }},
+	{"NormRowGamma", true, false,
+		func(a *arena) {
+			for at := 0; at < a.n; at += a.cols {
+				dy, x := a.floats[1][at:at+a.cols], a.floats[2][at:at+a.cols]
+				normRowGamma("", a.floats[0][at:at+a.cols], a.rows[0], dy, x, a.rows[1], a.a, a.b)
+				normRowGamma("", dy, a.rows[0], dy, x, a.rows[1], a.a, a.b)
+			}
+		},
+		func(a *arena) {
+			for at := 0; at < a.n; at += a.cols {
+				dy, x := a.floats[1][at:at+a.cols], a.floats[2][at:at+a.cols]
+				normRowGammaGo(a.floats[0][at:at+a.cols], a.rows[0], dy, x, a.rows[1], a.a, a.b)
+				normRowGammaGo(dy, a.rows[0], dy, x, a.rows[1], a.a, a.b)
+			}
+		}},
+	{"NormRowGrad", false, false,
+		func(a *arena) { normRowGrad(a.floats[0], a.floats[1], a.a, 0.5, a.b, 0.25) },
+		func(a *arena) { normRowGradGo(a.floats[0], a.floats[1], a.a, 0.5, a.b, 0.25) }},
+	{"SwiGLU", false, false,
+		func(a *arena) { SwiGLU(a.floats[0], a.floats[1], a.floats[2]) },
+		func(a *arena) { swiGLUGo(a.floats[0], a.floats[1], a.floats[2]) }},
+	{"SwiGLU/in place", false, false,
+		func(a *arena) { SwiGLU(a.floats[1], a.floats[1], a.floats[2]) },
+		func(a *arena) { swiGLUGo(a.floats[1], a.floats[1], a.floats[2]) }},
+	{"SwiGLUGrad/in place", false, false,
+		func(a *arena) {
+			SwiGLUGrad(a.floats[1], a.floats[2], a.floats[0], a.floats[1], a.floats[2])
+			SwiGLUGrad(a.floats[0], a.floats[2], a.floats[0], a.floats[1], a.floats[2])
+		},
+		func(a *arena) {
+			swiGLUGradGo(a.floats[1], a.floats[2], a.floats[0], a.floats[1], a.floats[2])
+			swiGLUGradGo(a.floats[0], a.floats[2], a.floats[0], a.floats[1], a.floats[2])
+		}},
+
 	{"BiasReLU", true, false,
 		func(a *arena) { BiasReLU(a.floats[0], a.rows[0], a.a > 0) },
 		func(a *arena) { biasReLUGo(0, a.floats[0], a.rows[0], a.a > 0) }},
@@ -307,6 +370,14 @@ var kernels = []struct {
 }
 
 func abs(v float32) float32 { return math.Float32frombits(math.Float32bits(v) & magnitude) }
+
+// finite is v, or 0 for −Inf, which ExpSum takes for it.
+func finite(v float32) float32 {
+	if v < -math.MaxFloat32 {
+		return 0
+	}
+	return v
+}
 
 // rowless keeps a result that must agree to the bit.
 func (a *arena) rowless(v float32) { a.reduction = float64(math.Float32bits(v)) }

@@ -7,23 +7,10 @@ import (
 	. "github.com/mmcloughlin/avo/build"
 	. "github.com/mmcloughlin/avo/operand"
 	. "github.com/mmcloughlin/avo/reg"
-
-	"github.com/gradlab/gradlab/internal/_gen/kernel"
 )
 
 // pair is a group of float64 in two registers: eight, with AVX-512 sixteen.
 type pair [2]VecVirtual
-
-// wide says whether kernels are written for AVX-512.
-var wide bool
-
-// register is one for float64.
-func register() VecVirtual {
-	if wide {
-		return ZMM()
-	}
-	return YMM()
-}
 
 // doubles reads as many float32.
 func (at place) doubles(p Register) (d pair) {
@@ -175,49 +162,24 @@ func normal(x pair) (below, e pair) {
 // greater is the predicate of VCMPPD that does not hold for NaN and raises nothing.
 const greater = 0x1e
 
-// gelus writes both kernels, with AVX2 and with AVX-512.
 func gelus() {
-	for _, wide = range []bool{false, true} {
-		open := func(name, signature, by string) {
-			if !wide {
-				begin(name, signature, by, 8)
-				return
-			}
-			kernel.First(name+"AVX512", "func"+signature, by, 16, fmt.Sprintf("%sAVX512 is %sGo.", name, name))
-		}
-		groups := func(n Register, body func(at place)) {
-			if !wide {
-				each(n, 1, body)
-				return
-			}
-			i := GP64()
-			XORQ(i, i)
-			Label("loop")
-			CMPQ(i, n)
-			JGE(LabelRef("done"))
-			body(place{i, 0})
-			ADDQ(Imm(16), i)
-			JMP(LabelRef("loop"))
-			Label("done")
-		}
-		open("gelu", "(y, x []float32)", "y")
-		y, x, n := base("y"), base("x"), length("y")
-		groups(n, func(at place) {
-			v := at.doubles(x)
-			below, _ := normal(v)
-			at.store(v.with(times, below).singles(), y)
-		})
-		end()
+	begin("gelu", "(y, x []float32)", "y", 8)
+	y, x, n := base("y"), base("x"), length("y")
+	each(n, 1, func(at place) {
+		v := at.doubles(x)
+		below, _ := normal(v)
+		at.store(v.with(times, below).singles(), y)
+	})
+	end()
 
-		open("geluGrad", "(dy, x []float32)", "dy")
-		dy, x, n := base("dy"), base("x"), length("dy")
-		groups(n, func(at place) {
-			v := at.doubles(x)
-			below, e := normal(v)
-			slope := below.with(plus, v.with(times, e.by(times, 1/(math.Sqrt2*math.SqrtPi)))).singles()
-			VMULPS(at.of(dy, 4), slope, slope)
-			at.store(slope, dy)
-		})
-		end()
-	}
+	begin("geluGrad", "(dy, x []float32)", "dy", 8)
+	dy, x, n := base("dy"), base("x"), length("dy")
+	each(n, 1, func(at place) {
+		v := at.doubles(x)
+		below, e := normal(v)
+		slope := below.with(plus, v.with(times, e.by(times, 1/(math.Sqrt2*math.SqrtPi)))).singles()
+		VMULPS(at.of(dy, 4), slope, slope)
+		at.store(slope, dy)
+	})
+	end()
 }

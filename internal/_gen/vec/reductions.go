@@ -36,6 +36,17 @@ func reductions() {
 	largest("maxBytes", "b []byte", magnitude, VPMAXUD, 32)
 	largest("maxHalf", "b []byte", 0x7fff7fff, VPMAXUW, 32,
 		"maxHalfAVX2 is maxHalfGo: the larger of the two halves of the result.")
+
+	begin("greatest", "(x []float32) (most float32)", "x", 8, "greatestAVX2 is greatestGo, above −Inf.")
+	x, n := base("x"), length("x")
+	var acc [4]VecVirtual
+	for j := range acc {
+		acc[j] = constant(infinity | 1<<31)
+	}
+	// Of a NaN and a number, VMAXPS gives the operand named first.
+	each(n, 4, func(at place) { VMAXPS(acc[at.u], at.load(x), acc[at.u]) })
+	Store(fold(acc, VMAXPS), ReturnIndex(0))
+	end()
 }
 
 // largest writes a maximum over the bits in mask.
@@ -55,6 +66,14 @@ func largest(name, parameter string, mask uint32, maximum func(...Op), group int
 		VPAND(at.of(x, 4), bits, v)
 		maximum(v, acc[at.u], acc[at.u])
 	})
+	r := GP32()
+	VMOVD(fold(acc, maximum), r)
+	Store(r, ReturnIndex(0))
+	end()
+}
+
+// fold is the largest of all lanes.
+func fold(acc [4]VecVirtual, maximum func(...Op)) Register {
 	maximum(acc[1], acc[0], acc[0])
 	maximum(acc[3], acc[2], acc[2])
 	maximum(acc[2], acc[0], acc[0])
@@ -65,20 +84,18 @@ func largest(name, parameter string, mask uint32, maximum func(...Op), group int
 	maximum(t, m, m)
 	VPSHUFD(Imm(0xb1), m, t)
 	maximum(t, m, m)
-	r := GP32()
-	VMOVD(m, r)
-	Store(r, ReturnIndex(0))
-	end()
+	return m
 }
 
 // sixteens runs body for every sixteen of n elements, with the sixteen sums at
-// parameter s in four registers.
+// parameter s in as few registers as hold them.
 func sixteens(n Register, body func(i Register, acc []VecVirtual)) {
 	s := Load(Param("s"), GP64())
-	acc := make([]VecVirtual, 4)
+	size := 4 * width() // of a register, in bytes
+	acc := make([]VecVirtual, 128/size)
 	for j := range acc {
-		acc[j] = YMM()
-		VMOVUPD(Mem{Base: s, Disp: 32 * j}, acc[j])
+		acc[j] = register()
+		VMOVUPD(Mem{Base: s, Disp: size * j}, acc[j])
 	}
 	i := GP64()
 	XORQ(i, i)
@@ -90,6 +107,6 @@ func sixteens(n Register, body func(i Register, acc []VecVirtual)) {
 	JMP(LabelRef("loop"))
 	Label("done")
 	for j := range acc {
-		VMOVUPD(acc[j], Mem{Base: s, Disp: 32 * j})
+		VMOVUPD(acc[j], Mem{Base: s, Disp: size * j})
 	}
 }

@@ -21,18 +21,51 @@ func Kernels() {
 	signs()
 	rectifiers()
 	columns()
+	rows()
 	optimizers()
 	halves()
-	gelus()
+	both(gelus)
+	both(exponentials)
+}
+
+// wide says whether kernels are written for AVX-512.
+var wide bool
+
+// both writes kernels with AVX2 and with AVX-512.
+func both(write func()) {
+	write()
+	wide = true
+	write()
+	wide = false
+}
+
+// register is one for as many numbers as fit.
+func register() VecVirtual {
+	if wide {
+		return ZMM()
+	}
+	return YMM()
+}
+
+// width is how many float32 fit into a register.
+func width() int {
+	if wide {
+		return 16
+	}
+	return 8
 }
 
 // begin opens a kernel. Its twin xxxGo is the specification, for a number of elements
 // that is a multiple of group: as many as parameter by has.
 func begin(name, signature, by string, group int, doc ...string) {
-	if len(doc) == 0 {
-		doc = []string{fmt.Sprintf("%sAVX2 is %sGo.", name, name)}
+	set := "AVX2"
+	if wide {
+		set, group = "AVX512", max(group, width())
 	}
-	kernel.First(name+"AVX2", "func"+signature, by, group, doc...)
+	if len(doc) == 0 {
+		doc = []string{fmt.Sprintf("%s%s is %sGo.", name, set, name)}
+	}
+	kernel.First(name+set, "func"+signature, by, group, doc...)
 }
 
 var (
@@ -43,7 +76,7 @@ var (
 
 // number broadcasts a float32 parameter.
 func number(name string) VecVirtual {
-	y := YMM()
+	y := register()
 	VBROADCASTSS(kernel.Address(name), y)
 	return y
 }
@@ -69,7 +102,8 @@ const (
 	infinity  = 0x7f800000
 )
 
-// place is where a group of eight elements lies: u groups behind index i.
+// place is where a group of elements lies, as many as fit into a register: u groups
+// behind index i.
 type place struct {
 	i Register
 	u int
@@ -77,53 +111,55 @@ type place struct {
 
 // of is the place in a vector of elements of the given size.
 func (at place) of(p Register, size int) Mem {
-	return Mem{Base: p, Index: at.i, Scale: uint8(size), Disp: 8 * size * at.u}
+	return Mem{Base: p, Index: at.i, Scale: uint8(size), Disp: width() * size * at.u}
 }
 
-// load reads eight float32.
+// load reads a group of float32.
 func (at place) load(p Register) VecVirtual {
-	y := YMM()
+	y := register()
 	VMOVUPS(at.of(p, 4), y)
 	return y
 }
 
-// store writes eight float32.
+// store writes a group of float32.
 func (at place) store(y VecVirtual, p Register) { VMOVUPS(y, at.of(p, 4)) }
 
 var loops int
 
-// each runs body for every group of eight of n elements, unroll groups at a
-// time while there are that many. n may be 0.
+// each runs body for every group of n elements, unroll groups at a time while there are that many. n may be 0.
 func each(n Register, unroll int, body func(at place)) {
 	loops++
 	name := func(s string) string { return fmt.Sprintf("%s%d", s, loops) }
-	i, most := GP64(), GP64()
+	i := GP64()
 	XORQ(i, i)
-	MOVQ(n, most)
-	ANDQ(I32(int32(-8*unroll)), most)
-	JZ(LabelRef(name("rest")))
-	Label(name("loop"))
-	for u := range unroll {
-		body(place{i, u})
+	if unroll > 1 {
+		most := GP64()
+		MOVQ(n, most)
+		ANDQ(I32(int32(-width()*unroll)), most)
+		JZ(LabelRef(name("rest")))
+		Label(name("loop"))
+		for u := range unroll {
+			body(place{i, u})
+		}
+		ADDQ(Imm(uint64(width()*unroll)), i)
+		CMPQ(i, most)
+		JLT(LabelRef(name("loop")))
+		Label(name("rest"))
 	}
-	ADDQ(Imm(uint64(8*unroll)), i)
-	CMPQ(i, most)
-	JLT(LabelRef(name("loop")))
-	Label(name("rest"))
 	CMPQ(i, n)
 	JGE(LabelRef(name("done")))
 	Label(name("one"))
 	body(place{i, 0})
-	ADDQ(Imm(8), i)
+	ADDQ(Imm(uint64(width())), i)
 	CMPQ(i, n)
 	JLT(LabelRef(name("one")))
 	Label(name("done"))
 }
 
-// Arithmetic on eight lanes, in the order of the formulas.
+// Arithmetic on all lanes, in the order of the formulas.
 
 func op(f func(...Op), a, b Op) VecVirtual {
-	y := YMM()
+	y := register()
 	f(b, a, y)
 	return y
 }
@@ -134,7 +170,7 @@ func mul(a VecVirtual, b Op) VecVirtual { return op(VMULPS, a, b) }
 func div(a VecVirtual, b Op) VecVirtual { return op(VDIVPS, a, b) }
 
 func sqrt(a VecVirtual) VecVirtual {
-	y := YMM()
+	y := register()
 	VSQRTPS(a, y)
 	return y
 }
