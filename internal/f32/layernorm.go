@@ -11,14 +11,15 @@ import "math"
 //	mean = Σ x[i]/n,  rstd = 1/√(Σ x[i]²/n − mean² + eps)
 //	for i: y[i] = (x[i] − mean)·rstd·gamma[i] + beta[i]
 //
-// y may be x. It panics unless the lengths agree.
+// beta may be nil, for zeros, and y may be x. It panics unless the lengths agree.
 func LayerNorm(y, x, gamma, beta []float32, eps float64) (mean, rstd float32) {
-	same("LayerNorm", len(beta), len(x))
 	n := float64(len(x))
 	mu := Sum(x) / n
 	mean, rstd = float32(mu), inverseRoot(max(0, SumSq(x)/n-float64(mu*mu))+eps)
 	normRow("LayerNorm", y, x, gamma, mean, rstd)
-	Add(y, beta)
+	if beta != nil {
+		Add(y, beta)
+	}
 	return mean, rstd
 }
 
@@ -59,9 +60,11 @@ func normRowGo(y, x, gamma []float32, mean, rstd float32) {
 //	       dgamma[i] += dy[i]·h[i]
 //	       dx[i] = (g[i] − Σ g[j]/n − h[i]·Σ g[j]·h[j]/n)·rstd
 //
-// dx may be dy, and not x. It panics unless the lengths agree.
+// dbeta may be nil. dx may be dy, and not x. It panics unless the lengths agree.
 func LayerNormGrad(dx, dgamma, dbeta, dy, x, gamma []float32, mean, rstd float32) {
-	Add(dbeta, dy)
+	if dbeta != nil {
+		Add(dbeta, dy)
+	}
 	normRowGamma("LayerNormGrad", dx, dgamma, dy, x, gamma, mean, rstd)
 	sum, n := Sum(dx), float64(len(x))
 	along := (Dot(dx, x) - float64(float64(mean)*sum)) * float64(rstd)

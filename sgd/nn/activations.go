@@ -5,7 +5,6 @@ import (
 	"math"
 
 	"github.com/gradlab/gradlab/internal/f32"
-	"github.com/gradlab/gradlab/internal/portable"
 	"github.com/gradlab/gradlab/sgd"
 )
 
@@ -85,10 +84,7 @@ type swigluOp struct {
 
 func (g swigluOp) forward(_ *run, p *microbatch) {
 	for at := 0; at < len(p.y); at += g.half {
-		a, b, y := p.x[2*at:2*at+g.half], p.x[2*at+g.half:2*at+2*g.half], p.y[at:at+g.half]
-		for i, v := range a {
-			y[i] = float32(float64(v)/(1+portable.Exp(-float64(v)))) * b[i]
-		}
+		f32.SwiGLU(p.y[at:at+g.half], p.x[2*at:2*at+g.half], p.x[2*at+g.half:2*at+2*g.half])
 	}
 }
 
@@ -97,15 +93,8 @@ func (g swigluOp) backward(_ *run, p *microbatch) {
 		return
 	}
 	for at := 0; at < len(p.dy); at += g.half {
-		a, b, dy := p.x[2*at:2*at+g.half], p.x[2*at+g.half:2*at+2*g.half], p.dy[at:at+g.half]
-		da, db := p.dx[2*at:2*at+g.half], p.dx[2*at+g.half:2*at+2*g.half]
-		for i, v := range a {
-			x := float64(v)
-			s := 1 / (1 + portable.Exp(-x))
-			slope := s * (1 + float64(x*(1-s)))
-			da[i] = float32(float32(dy[i]*b[i]) * float32(slope))
-			db[i] = dy[i] * float32(x*s)
-		}
+		from, to := p.x[2*at:2*at+2*g.half], p.dx[2*at:2*at+2*g.half]
+		f32.SwiGLUGrad(to[:g.half], to[g.half:], p.dy[at:at+g.half], from[:g.half], from[g.half:])
 	}
 }
 

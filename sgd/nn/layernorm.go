@@ -2,8 +2,8 @@ package nn
 
 import (
 	"fmt"
-	"math"
 
+	"github.com/gradlab/gradlab/internal/f32"
 	"github.com/gradlab/gradlab/sgd"
 )
 
@@ -45,7 +45,7 @@ func (n rowNorm) bind(b *builder, x int, kind string, bias bool) (int, error) {
 	}
 	x = b.images(x)
 	s := b.shape(x)
-	n.width = s.C
+	n.width, n.rows = s.C, s.H*s.W
 	n.scale, n.shift = b.claim(name+".scale", sgd.Norm, 1, s.C, constant(1), 8*float64(s.Len())), -1
 	spans := []int{n.scale}
 	if bias {
@@ -59,11 +59,11 @@ func (n rowNorm) bind(b *builder, x int, kind string, bias bool) (int, error) {
 type rowNorm struct {
 	epsilon      float64
 	centred      bool // by the mean
-	width        int
-	scale, shift int // spans; shift is −1 without
+	width, rows  int  // rows of a sample
+	scale, shift int  // spans; shift is −1 without
 }
 
-func (*rowNorm) traits() traits { return traits{readsX: true} }
+func (*rowNorm) traits() traits { return traits{readsX: true, spoils: true, passes: true} }
 
 func (n *rowNorm) instance([]op) op {
 	o := &rowNormOp{rowNorm: n}
@@ -76,25 +76,15 @@ func (n *rowNorm) instance([]op) op {
 
 type rowNormOp struct {
 	*rowNorm
-	dScale, dShift biasSums
+	mean, inverse  []float32 // of each row
+	dScale, dShift rowSums
 }
 
-func (*rowNormOp) begin(*run, *microbatch, direction) {}
-
-// moments is the mean of a row, 0 where it is not centred, and one over its deviation.
-func (n *rowNorm) moments(x []float32) (mean, inverse float32) {
-	sum := 0.0
-	if n.centred {
-		for _, v := range x {
-			sum += float64(v)
-		}
+func (n *rowNormOp) begin(r *run, _ *microbatch, d direction) {
+	if d == ahead {
+		grow(&n.mean, r.n*n.rows)
+		grow(&n.inverse, r.n*n.rows)
 	}
-	mu, squares := sum/float64(len(x)), 0.0
-	for _, v := range x {
-		d := float64(v) - mu
-		squares += float64(d * d)
-	}
-	return float32(mu), float32(1 / math.Sqrt(squares/float64(len(x))+n.epsilon))
 }
 
 func (n *rowNormOp) forward(r *run, p *microbatch) {
@@ -103,51 +93,26 @@ func (n *rowNormOp) forward(r *run, p *microbatch) {
 	if n.shift >= 0 {
 		shift = r.param(n.shift)
 	}
-	for at := 0; at < len(p.x); at += c {
-		x, y := p.x[at:at+c], p.y[at:at+c]
-		mean, inverse := n.moments(x)
-		for i, v := range x {
-			y[i] = float32((v-mean)*inverse) * scale[i]
-		}
-		for i, v := range shift {
-			y[i] += v
+	row := p.lo * n.rows
+	for at := 0; at < len(p.x); at, row = at+c, row+1 {
+		if n.centred {
+			n.mean[row], n.inverse[row] = f32.LayerNorm(p.y[at:at+c], p.x[at:at+c], scale, shift, n.epsilon)
+		} else {
+			n.inverse[row] = f32.RMSNorm(p.y[at:at+c], p.x[at:at+c], scale, n.epsilon)
 		}
 	}
 }
 
 func (n *rowNormOp) backward(r *run, p *microbatch) {
 	scale, c := r.param(n.scale), n.width
-	dScale, dShift := n.dScale[p.lane], n.dShift[p.lane]
-	if p.fresh {
-		clear(dScale)
-		clear(dShift)
-	}
-	for at := 0; at < len(p.x); at += c {
+	dScale, dShift := n.dScale.lane(p), n.dShift.lane(p)
+	row := p.lo * n.rows
+	for at := 0; at < len(p.x); at, row = at+c, row+1 {
 		x, dy := p.x[at:at+c], p.dy[at:at+c]
-		mean, inverse := n.moments(x)
-		sum, product := 0.0, 0.0
-		for i, v := range x {
-			hat := float64((v - mean) * inverse)
-			d := float64(dy[i])
-			dScale[i] += float64(d * hat)
-			g := float64(d * float64(scale[i]))
-			sum += g
-			product += float64(g * hat)
-		}
-		for i, v := range dy[:len(dShift)] {
-			dShift[i] += float64(v)
-		}
-		if p.dx == nil {
-			continue
-		}
-		if !n.centred {
-			sum = 0
-		}
-		a, b := float32(sum/float64(c)), float32(product/float64(c))
-		dx := p.dx[at : at+c]
-		for i, v := range x {
-			hat := (v - mean) * inverse
-			dx[i] = (float32(dy[i]*scale[i]) - a - float32(hat*b)) * inverse
+		if n.centred {
+			f32.LayerNormGrad(dy, dScale, dShift, dy, x, scale, n.mean[row], n.inverse[row])
+		} else {
+			f32.RMSNormGrad(dy, dScale, dy, x, scale, n.inverse[row])
 		}
 	}
 }
@@ -160,5 +125,33 @@ func (n *rowNormOp) end(r *run, _ *microbatch, d direction) {
 	n.dScale.sum(r.slope(n.scale), r.lanes)
 	if n.shift >= 0 {
 		n.dShift.sum(r.slope(n.shift), r.lanes)
+	}
+}
+
+// rowSums is a gradient that kernels add rows to, by lanes.
+type rowSums [maxLanes][]float32
+
+func (s *rowSums) init(width int) {
+	for i := range s {
+		s[i] = make([]float32, width)
+	}
+}
+
+// lane is the sums of a microbatch's lane, zeros at its first.
+func (s *rowSums) lane(p *microbatch) []float32 {
+	if p.fresh {
+		clear(s[p.lane])
+	}
+	return s[p.lane]
+}
+
+// sum sets to to the sums over all lanes.
+func (s *rowSums) sum(to []float32, lanes int) {
+	for i := range to {
+		sum := 0.0
+		for _, lane := range s[:lanes] {
+			sum += float64(lane[i])
+		}
+		to[i] = float32(sum)
 	}
 }

@@ -329,19 +329,7 @@ func (a attentionOp) weights(dst, x []float32, h, lo, hi int) {
 }
 
 // softmax is v = exp(v)/Σexp(v), in place.
-func softmax(v []float32) {
-	top := v[0]
-	for _, x := range v {
-		top = max(top, x)
-	}
-	sum := 0.0
-	for i, x := range v {
-		e := portable.Exp(float64(x - top))
-		sum += e
-		v[i] = float32(e)
-	}
-	f32.Scale(v, float32(1/sum))
-}
+func softmax(v []float32) { f32.Scale(v, float32(1/f32.ExpSum(v, v, f32.Max(v)))) }
 
 func (a attentionOp) backward(r *run, p *microbatch) {
 	if p.dx == nil {
@@ -363,19 +351,12 @@ func (a attentionOp) backward(r *run, p *microbatch) {
 				f32.GemmSerial(true, false, hi, a.width, rows, 1, weights, hi, dOut, out, 1, dx[value:], a.row)
 				f32.GemmSerial(false, true, rows, hi, a.width, 1, dOut, out, x[value:], a.row, 0, slopes, hi)
 				for i := range rows {
-					softmaxGrad(slopes[i*hi:(i+1)*hi], weights[i*hi:(i+1)*hi])
+					dp, p := slopes[i*hi:(i+1)*hi], weights[i*hi:(i+1)*hi]
+					f32.SoftmaxGrad(dp, dp, p, float32(f32.Dot(p, dp)))
 				}
 				f32.GemmSerial(false, false, rows, a.width, hi, scale, slopes, hi, x[key:], a.row, 0, dx[lo*a.row+query:], a.row)
 				f32.GemmSerial(true, false, hi, a.width, rows, scale, slopes, hi, x[lo*a.row+query:], a.row, 1, dx[key:], a.row)
 			}
 		}
-	}
-}
-
-// softmaxGrad takes a gradient back through p = softmax: d = p∘(d − Σp∘d), in place.
-func softmaxGrad(d, p []float32) {
-	mean := float32(f32.Dot(p, d))
-	for i, v := range d {
-		d[i] = p[i] * (v - mean)
 	}
 }
