@@ -26,8 +26,8 @@ const (
 	exp2, exp3, exp4, exp5, exp6 = 0x1.fffffcp-2, 0x1.555492p-3, 0x1.5558f2p-5, 0x1.123a2p-7, 0x1.6a23dp-10
 )
 
-// Exp returns eˣ, off by less than a unit in the last place. Where that is below 1.7e-38,
-// of x < −86.9, Exp returns 0; above the largest float32 it returns +Inf, of NaN NaN.
+// Exp returns eˣ, off by less than a unit in the last place. Below x = −86.99, of which that
+// is 1.7e-38, Exp returns 0. It returns +Inf above the largest float32, and NaN for NaN.
 func Exp(x float32) float32 {
 	switch {
 	case x < expLeast:

@@ -7,7 +7,7 @@ import "math"
 //
 //	for i: y[i] = a[i]·σ(a[i])·b[i],  σ(x) = 1/(1+e^−x)
 //
-// σ is 0 below −86.9; elsewhere y[i] is off by at most 5·2⁻²⁴ of itself. It panics unless
+// σ is 0 below −86.99; elsewhere y[i] is off by at most 5·2⁻²⁴ of itself. It panics unless
 // the lengths agree.
 func SwiGLU(y, a, b []float32) {
 	same("SwiGLU", len(a), len(y))
