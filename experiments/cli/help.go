@@ -137,7 +137,7 @@ var wants = map[string]string{
 	"side-schedules":    " 'data=imagenet(size=288)' model=resnet50",
 	"graphs":            " codec=raw mode=sgp",
 	"nodes":             " run=ring cluster=none device=v100 network.per_host=8",
-	"models airbench94": " data=cifar10", "models alexnet": " data=imagenet", "models inception3": " data=imagenet", "models vgg16": " data=imagenet",
+	"models airbench94": " data=cifar10", "models gpt": " data=shakespeare", "models llama": " data=shakespeare", "models alexnet": " data=imagenet", "models inception3": " data=imagenet", "models vgg16": " data=imagenet",
 }
 
 func (e *env) helpEntry(k kind, en registry.Entry) {

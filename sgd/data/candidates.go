@@ -14,6 +14,9 @@ import (
 
 // candidates lists the places where the set can be, in order.
 func (r *recipe) candidates(o Options) (out []Location) {
+	if r.text {
+		return texts(r, o)
+	}
 	if o.Dir != "" && r.official(o.Dir) {
 		out = append(out, Location{Path: o.Dir, Origin: FromDir})
 	}
@@ -123,4 +126,21 @@ func (r *recipe) foreign(dir string) bool {
 		}
 	}
 	return false
+}
+
+// texts lists the files, up to two folders deep, that a set of one text can be: of the
+// published size, where their name or that of their folder is the set's.
+func texts(r *recipe, o Options) (out []Location) {
+	for _, from := range []Location{{Path: o.Dir, Origin: FromDir}, {Path: o.Cache, Origin: Cached}} {
+		near, _ := filepath.Glob(filepath.Join(from.Path, "*")) // sorted
+		below, _ := filepath.Glob(filepath.Join(from.Path, "*", "*"))
+		for _, path := range append(near, below...) {
+			st, err := os.Stat(path)
+			if from.Path != "" && err == nil && st.Mode().IsRegular() && st.Size() == r.files[0].size &&
+				(r.claims(filepath.Base(path)) || r.claims(filepath.Base(filepath.Dir(path)))) {
+				out = append(out, Location{Path: path, Origin: from.Origin})
+			}
+		}
+	}
+	return out
 }

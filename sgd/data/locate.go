@@ -103,13 +103,8 @@ func lookup(spec string) (r *recipe, name string, err error) {
 }
 
 func (r *recipe) locate(o Options) Location {
-	if r.text {
-		if loc, found := locateText(r, o); found {
-			return loc
-		}
-	}
 	for _, c := range r.candidates(o) {
-		if probe(c.Path) {
+		if r.text || probe(c.Path) {
 			c.Name, c.Found = r.name, true
 			c.list(r)
 			return c

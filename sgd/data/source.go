@@ -105,12 +105,12 @@ func (s *source) Batch(d sgd.Draw, b *sgd.Batch) error {
 	b.N, b.First, b.Seed, b.Side = d.N, d.First, s.seed, d.Side
 	b.Other, b.Share = b.Other[:0], b.Share[:0]
 	if s.par && d.N > 1 {
-		if err := parallel(d.N, func(i int) error { return s.fill(b, i, dim) }); err != nil {
+		if err := parallel(d.N, func(i int) error { return s.fill(b, i) }); err != nil {
 			return err
 		}
 	} else {
 		for i := range d.N {
-			if err := s.fill(b, i, dim); err != nil {
+			if err := s.fill(b, i); err != nil {
 				return err
 			}
 		}
@@ -121,16 +121,12 @@ func (s *source) Batch(d sgd.Draw, b *sgd.Batch) error {
 	return nil
 }
 
-func (s *source) fill(b *sgd.Batch, i, dim int) error {
-	labels := len(b.Y) / b.N
-	to := Item{Y: b.Y[i*labels : (i+1)*labels]}
-	if len(b.Tokens) > 0 {
-		to.Tokens = b.Tokens[i*dim : (i+1)*dim]
-	} else {
-		to.X = b.X[i*dim : (i+1)*dim]
-	}
-	return s.sample(b.First+uint64(i), b.Side, to)
+func (s *source) fill(b *sgd.Batch, i int) error {
+	return s.sample(b.First+uint64(i), b.Side, Item{X: part(b.X, i, b.N), Tokens: part(b.Tokens, i, b.N), Y: part(b.Y, i, b.N)})
 }
+
+// part is the values of sample i of n.
+func part[T any](v []T, i, n int) []T { return v[i*len(v)/n : (i+1)*len(v)/n] }
 
 // sample writes the sample at stream position p, at a side.
 func (s *source) sample(p uint64, side int, to Item) error {

@@ -4,8 +4,6 @@ import (
 	"bytes"
 	"fmt"
 	"hash/crc32"
-	"os"
-	"path/filepath"
 	"slices"
 	"strings"
 	"unicode/utf8"
@@ -60,29 +58,6 @@ func (s Shakespeare) Open(o Options) (sgd.Dataset, error) {
 		return ds, fmt.Errorf("data: shakespeare: %w", err)
 	}
 	return ds, nil
-}
-
-// locateText looks for the file of a set that is one text, up to two folders deep: one of
-// the published size whose name, or that of its folder, is the set's.
-func locateText(r *recipe, o Options) (Location, bool) {
-	for _, from := range []Location{{Path: o.Dir, Origin: FromDir}, {Path: o.Cache, Origin: Cached}} {
-		if from.Path == "" {
-			continue
-		}
-		for _, depth := range []string{"*", filepath.Join("*", "*")} {
-			found, _ := filepath.Glob(filepath.Join(from.Path, depth)) // sorted
-			for _, path := range found {
-				st, err := os.Stat(path)
-				named := r.claims(filepath.Base(path)) || r.claims(filepath.Base(filepath.Dir(path)))
-				if err == nil && st.Mode().IsRegular() && st.Size() == r.files[0].size && named {
-					from.Name, from.Path, from.Found = r.name, path, true
-					from.Files = []File{{Path: path, Size: st.Size(), State: Present}}
-					return from, true
-				}
-			}
-		}
-	}
-	return Location{}, false
 }
 
 const (
