@@ -251,7 +251,8 @@ def set_threads(n):
 
 
 def is_norm(m):
-    return isinstance(m, (torch.nn.modules.batchnorm._NormBase, torch.nn.LayerNorm, torch.nn.GroupNorm, torch.nn.LocalResponseNorm))
+    return isinstance(m, (torch.nn.modules.batchnorm._NormBase, torch.nn.LayerNorm, torch.nn.GroupNorm, torch.nn.LocalResponseNorm,
+                          getattr(torch.nn, "RMSNorm", torch.nn.LayerNorm)))
 
 
 def correct(output, target):
