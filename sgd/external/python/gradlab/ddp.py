@@ -19,6 +19,7 @@ class Hooked(State):
         super().__init__(codec, seed, process_group, device, start, scaler)
         # The model holds its hook, and not the other way round.
         self.model = weakref.ref(model) if model is not None else None
+        self.finds_unused = getattr(model, "find_unused_parameters", False) and not getattr(model, "static_graph", False)
         self.called, self.known = {}, {}  # names and roles, and tensors, by a parameter's id
         self.copies = None  # where gradients are on a GPU
         self.act = None  # on a virtual cluster: the activity of the exchange that began last
@@ -39,23 +40,49 @@ class Hooked(State):
             known = self.known[id(p)] = p, self.tensor(name, role, p.shape)
         return known[1]
 
-    def average(self, flat, tensors, last):
-        """Replaces flat, the gradients of tensors one behind the other, by their mean over the ranks.
+    def average(self, flat, params, last):
+        """Replaces flat, the gradients of params one behind the other, by their mean over the ranks.
 
         A sparse gradient is a bucket of its own, and sent as it is.
         """
         dense = not flat.is_sparse and not self.as_it_is()
         if flat.is_sparse and not self.as_it_is():
             self.finite(flat)
-        if dense and not tensors:
-            pass  # tensors without elements
-        elif not dense or not self.encoded(flat, tensors, 1 / self.world):
+        if not dense or not self.by_codec(flat, params):
             self.counts[1] += sent(flat) if flat.is_sparse else 4 * flat.numel()
             self.count(sent(flat), sent(flat))
             self.all_reduce(flat, dist.ReduceOp.SUM)
             flat.div_(self.world)
         if last:
             self.ended()
+
+    def by_codec(self, flat, params):
+        """As encoded, of the parameters that some rank has used, in the order of their elements, which
+        is not that of memory where a parameter is channels_last."""
+        sizes = [p.numel() for p in params]
+        views = [g.as_strided(p.shape, p.stride()) if dense(p) else g.view(p.shape) for p, g in zip(params, flat.split(sizes))]
+        used = self.used(views)
+        if all(used) and all(p.is_contiguous() for p in params):
+            return not params or self.encoded(flat, [self.of(p) for p in params], 1 / self.world)
+        views = [(self.of(p), v) for p, v, u in zip(params, views, used) if u]
+        if views:
+            whole = torch.cat([v.reshape(-1) for _, v in views])
+            if not self.encoded(whole, [t for t, _ in views], 1 / self.world):
+                return False
+            for (_, v), part in zip(views, whole.split([v.numel() for _, v in views])):
+                v.copy_(part.view(v.shape))
+        return True
+
+    def used(self, gradients):
+        """Which gradients are not 0 on all ranks. DistributedDataParallel hands over none where it finds that
+        no rank has used a parameter, so what was owed and sent with it would be lost."""
+        if not self.finds_unused or not gradients:
+            return [True] * len(gradients)
+        there = torch.stack([g.count_nonzero() for g in gradients]).clamp(max=1).to(torch.int32)
+        there = there if self.on_device else there.cpu()
+        self.count(0, 4 * len(gradients))
+        self.all_reduce(there, dist.ReduceOp.MAX)
+        return there.bool().tolist()
 
     def average_as_it_is(self, flat, last):
         """Begins what average does, of gradients that are summed where they lie: no thread is needed."""
@@ -66,6 +93,16 @@ class Hooked(State):
         lent.append(flat)
         work = dist.all_reduce(flat, group=self.group, async_op=True)
         return work.get_future().then(lambda sum: sum.value()[0].div_(self.world))
+
+
+def dense(p):
+    """Whether a parameter's elements fill its memory, in whatever order: its gradient has the same."""
+    at = 1
+    for size, stride in sorted(zip(p.shape, p.stride()), key=lambda of: (of[1], of[0])):
+        if size != 1 and stride != at:
+            return False
+        at *= size
+    return True
 
 
 def called(model):
@@ -83,8 +120,9 @@ def ddp_hook(codec, model=None, seed=0, process_group=None, device=False, start=
     """A state and a hook: model.register_comm_hook(state, hook).
 
     codec: spec text, such as feedback(topk(keep=0.01)).
-    model: gives codecs the names and roles of tensors. Without it they are p0, p1, … in the
-        order in which their gradients come, and norms have the roles weight and bias.
+    model: the DistributedDataParallel, which gives codecs the names and roles of tensors. Without it
+        they are p0, p1, … in the order in which their gradients come, and norms have the roles
+        weight and bias; and what is sent with a gradient that no rank has is lost.
     seed: of codecs that draw.
     process_group: where the collectives go. All ranks must then use it for nothing else
         while a backward pass runs. Without it the hook makes a group of all ranks,
@@ -108,9 +146,9 @@ def average(state, bucket, *shard):
         flat = flat.coalesce()
     if state.as_it_is() and gradlab.clock is None:
         return state.average_as_it_is(flat, bucket.is_last())
-    tensors = []
+    params = [p for p in bucket.parameters() if p.numel() > 0]
     if not state.as_it_is() and not flat.is_sparse:
-        tensors = [state.of(p) for p in bucket.parameters() if p.numel() > 0]  # what the codec refuses is told here
+        tensors = [state.of(p) for p in params]  # what the codec refuses is told here
         if flat.dtype not in ENCODED and tensors:
             raise TypeError("the gradient of %s is %s; gradlab's codecs encode float32, float16 and bfloat16, raw sends others too"
                             % (tensors[0].name, flat.dtype))
@@ -125,7 +163,7 @@ def average(state, bucket, *shard):
     if gradlab.clock is not None:
         # On a virtual cluster the exchange is an activity that begins here, behind the one before.
         state.act = gradlab.clock.fork([("join", state.act)] if state.act is not None else ())
-    state.due.put((flat, tensors, bucket.is_last(), done, state.act, after))
+    state.due.put((flat, params, bucket.is_last(), done, state.act, after))
     return done.then(delivered)
 
 
@@ -147,16 +185,16 @@ def exchanges(state, due):
         of = state()
         if job is None or of is None:
             return
-        flat, tensors, last, done, act, after = job
+        flat, params, last, done, act, after = job
         try:
             if of.failed is not None:
                 raise of.failed
             # What waits for the future waits for the stream that is the current one here.
             with nullcontext() if after is None else of.copies.behind(after):
                 with nullcontext() if act is None else gradlab.clock.act(act):
-                    of.average(flat, tensors, last)
+                    of.average(flat, params, last)
                 done.set_result(flat)
         except Exception as why:  # the ranks are no longer at one: nothing more can be exchanged
             of.failed = why
             done.set_result(why)
-        del of, job, flat, tensors, done
+        del of, job, flat, params, done

@@ -2,7 +2,7 @@
 import torch
 import torch.distributed as dist
 from torch.autograd import Variable
-from torch.distributed.fsdp import FullyShardedDataParallel
+from torch.distributed.fsdp import FullyShardedDataParallel, ShardingStrategy
 
 try:
     from torch.distributed.fsdp import FSDPModule
@@ -62,7 +62,7 @@ class Sharded(State):
         flat = self.space("whole", sum(map(size, tensors)), torch.float32, device=device)
         parts = flat.split([size(t) for t in tensors])
         for (_, grad), part in zip(places, parts):
-            part.copy_(grad)
+            part.view(grad.shape).copy_(grad)
         return parts if self.encoded(flat, tensors, factor) else None
 
     def told(self, bytes, n):
@@ -171,7 +171,11 @@ def vectors(model, units, codec, seed, device, start, scaler):
         raise ValueError("units of the model are sharded over %d groups of ranks; want one" % len(of))
     (group,) = of.values()
     state = Sharded(codec, seed, group, device, start, scaler)
-    model.register_comm_hook(None, reduce_vector)  # refuses what has no hook, such as hybrid strategies
+    for name, m in units:
+        if m.sharding_strategy in (ShardingStrategy.HYBRID_SHARD, ShardingStrategy._HYBRID_SHARD_ZERO2):
+            raise ValueError("FullyShardedDataParallel takes no hook where %s is under %s; fully_shard over a mesh of two dimensions does"
+                             % (name or "the root", m.sharding_strategy.name))
+    model.register_comm_hook(None, reduce_vector)
     for name, m in units:
         m._comm_hook_state = Vector(state, named(name), m._handle)
     return state
@@ -181,15 +185,19 @@ class Vector:
     """A unit's flat gradient."""
 
     def __init__(self, state, prefix, handle):
-        self.state, self.places, at = state, [], 0  # where tensors begin and end, with names, roles and shapes
+        self.state, self.places, at = state, [], 0  # names, roles and shapes of tensors; where they begin, and their strides
         flat = handle.flat_param
-        of = zip(flat._fqns, flat._param_infos, flat._shapes)
+        of = zip(flat._fqns, flat._param_infos, flat._shapes, flat._strides)
         for n, padding in zip(flat._numels_with_padding, flat._is_padding_mask):
             if not padding:
-                name, info, shape = next(of)
+                name, info, shape, strides = next(of)
                 if n > 0:
-                    self.places.append((at, at + n, ((prefix + "." if prefix else "") + named(name), role_of(info.module, shape), tuple(shape))))
+                    self.places.append((((prefix + "." if prefix else "") + named(name), role_of(info.module, shape), tuple(shape)), at, strides))
             at += n
+
+    def views(self, grad):
+        """The tensors' gradients within the unit's."""
+        return [grad.as_strided(shape, strides, grad.storage_offset() + at) for (_, _, shape), at, strides in self.places]
 
 
 def reduce_vector(unit, grad, shard=None):
@@ -199,7 +207,8 @@ def reduce_vector(unit, grad, shard=None):
     state = unit.state
     state.begin()
     try:
-        parts = state.reduced([(of, grad[at:end]) for at, end, of in unit.places], grad.dtype, grad.device, 1 / state.world)
+        views = unit.views(grad)
+        parts = state.reduced([(of, v) for (of, _, _), v in zip(unit.places, views)], grad.dtype, grad.device, 1 / state.world)
         if parts is None:
             state.told(sent(grad), grad.numel())
             plain = default_hooks.DefaultState(state.group)
@@ -208,8 +217,8 @@ def reduce_vector(unit, grad, shard=None):
             else:
                 default_hooks.reduce_scatter_hook(plain, grad, shard)
         else:
-            for (at, end, _), part in zip(unit.places, parts):
-                grad[at:end].copy_(part)
+            for v, part in zip(views, parts):
+                v.copy_(part.view(v.shape))
             if shard is not None:
                 shard.copy_(grad[state.rank * shard.numel():(state.rank + 1) * shard.numel()])
     except BaseException:
