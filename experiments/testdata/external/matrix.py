@@ -378,10 +378,10 @@ def cell(what, wrapper, codec, known):
             wrong = told.wrong(state) if told is not None else None
             if state is not None and not state.plain and not (state.tensors and state.total_bytes):
                 wrong = "the codec was not asked"
-            known[wrapper, codec] = params, wrong
+            known[wrapper, codec] = params, wrong, state.steps if state is not None else 0
         return known[wrapper, codec]
 
-    got, wrong = result(wrapper, codec)
+    got, wrong, steps = result(wrapper, codec)
     if wrong:
         return wrong
     flat = torch.cat([p.reshape(-1).float() for p in got.values()])
@@ -394,21 +394,23 @@ def cell(what, wrapper, codec, known):
     lossless = codec == "raw" or codec.endswith("topk(keep=1)")
     low = "16" in what or what == "MixedPrecision"
     if lossless:
-        plain, _ = result(wrapper, None)
+        plain, _, _ = result(wrapper, None)
         off = max([(plain[n].float() - p.float()).abs().max().item() for n, p in got.items() if p.numel()])
         if off > (2e-2 if low else 1e-6):
             return "differs by %.2g from what is without a codec" % off
     if wrapper != "DDP" and what not in APART and "DDP" in FEATURES[what][0] and (lossless or not low):
         try:
-            ddp, _ = result("DDP", codec)
+            ddp, _, want = result("DDP", codec)
         except Exception:
             return "right"
+        if steps != want:
+            return "%d steps, with DDP %d" % (steps, want)
         exact = codec != "raw" and not low and "compile" not in what
         off = max([(ddp[n].float() - p.float()).abs().max().item() for n, p in got.items() if p.numel()])
         if off > (0 if exact else 2e-2 if low else 1e-5):
             return "differs by %.2g from DDP" % off
     if what == "saved and loaded":
-        whole, _ = known.setdefault(("whole", wrapper, codec), (parameters(wrapper, unbroken(wrapper, codec)[1]), None))
+        whole = parameters(wrapper, unbroken(wrapper, codec)[1])
         if not all(whole[n].equal(p) for n, p in got.items()):
             return "goes on otherwise than without a break"
     return "right"

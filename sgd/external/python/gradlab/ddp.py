@@ -21,6 +21,8 @@ class Hooked(State):
         self.model = weakref.ref(model) if model is not None else None
         self.finds_unused = getattr(model, "find_unused_parameters", False) and not getattr(model, "static_graph", False)
         self.called, self.known = {}, {}  # names and roles, and tensors, by a parameter's id
+        if model is not None:
+            self.names = lambda: {name for name, _ in called(self.model()).values()}
         self.copies = None  # where gradients are on a GPU
         self.act = None  # on a virtual cluster: the activity of the exchange that began last
         self.failed = None
@@ -59,24 +61,25 @@ class Hooked(State):
     def by_codec(self, flat, params):
         """As encoded, of the parameters that some rank has used, in the order of their elements, which
         is not that of memory where a parameter is channels_last."""
-        sizes = [p.numel() for p in params]
-        views = [g.as_strided(p.shape, p.stride()) if dense(p) else g.view(p.shape) for p, g in zip(params, flat.split(sizes))]
-        used = self.used(views)
-        if all(used) and all(p.is_contiguous() for p in params):
-            return not params or self.encoded(flat, [self.of(p) for p in params], 1 / self.world)
-        views = [(self.of(p), v) for p, v, u in zip(params, views, used) if u]
-        if views:
-            whole = torch.cat([v.reshape(-1) for _, v in views])
-            if not self.encoded(whole, [t for t, _ in views], 1 / self.world):
+        tensors = [self.of(p) for p in params]
+        if not tensors:
+            return True
+        if not self.finds_unused and all(p.is_contiguous() for p in params):
+            return self.encoded(flat, tensors, 1 / self.world)
+        views = [g.as_strided(p.shape, p.stride()) if dense(p) else g.view(p.shape) for p, g in zip(params, flat.split([p.numel() for p in params]))]
+        there = [(t, v) for t, v, used in zip(tensors, views, self.used(views)) if used]
+        if there:
+            whole = torch.cat([v.reshape(-1) for _, v in there])
+            if not self.encoded(whole, [t for t, _ in there], 1 / self.world):
                 return False
-            for (_, v), part in zip(views, whole.split([v.numel() for _, v in views])):
+            for (_, v), part in zip(there, whole.split([v.numel() for _, v in there])):
                 v.copy_(part.view(v.shape))
         return True
 
     def used(self, gradients):
         """Which gradients are not 0 on all ranks. DistributedDataParallel hands over none where it finds that
         no rank has used a parameter, so what was owed and sent with it would be lost."""
-        if not self.finds_unused or not gradients:
+        if not self.finds_unused:
             return [True] * len(gradients)
         there = torch.stack([g.count_nonzero() for g in gradients]).clamp(max=1).to(torch.int32)
         there = there if self.on_device else there.cpu()

@@ -36,15 +36,16 @@ def fsdp(model, codec, seed=0, device=False, start=0, scaler=None):
 class Sharded(State):
     """The state of sharded units. A step is a backward pass in which some unit's gradients were reduced."""
 
-    open = False  # whether such a backward pass is under way
+    task = -1  # the backward pass that is under way
 
     def begin(self):
-        if not self.open and torch._C._current_graph_task_id() != -1:
-            self.open = True
+        task = torch._C._current_graph_task_id()
+        if task not in (-1, self.task):
+            self.task = task
             Variable._execution_engine.queue_callback(self.close)
 
     def close(self):
-        self.open = False
+        self.task = -1
         self.ended()
 
     def reduced(self, places, dtype, device, factor):
@@ -89,8 +90,8 @@ def shards(model, units, codec, seed, device, start, scaler):
     (_, group), = of.values()
     state = Sharded(codec, seed, group, device, start, scaler)
     modules = {id(m): named(name + "." if name else "") for name, m in model.named_modules()}
-    for _, g in groups:
-        Reduce(state, g, modules)
+    reduces = [Reduce(state, g, modules) for _, g in groups]
+    state.names = lambda: {name for r in reduces for name, _ in r.names.values()}
     return state
 
 
@@ -118,28 +119,24 @@ class Reduce(ReduceScatter):
     def __call__(self, output_tensor, input_tensor, group, op, async_op=False):
         state, world, work = self.state, self.state.world, None
         state.begin()
-        try:
-            at, params = 0, []  # with where their columns begin
-            for p in self.params:
-                if p._orig_size.numel() > 0:
-                    params.append((p, at))
-                at += p.padded_sharded_param_size.numel()
-            ranks = input_tensor.view(world, at)
-            factor = 1.0 if op == dist.ReduceOp.SUM else 1 / world if op == dist.ReduceOp.AVG else 1 / self.group.gradient_divide_factor
-            parts = state.reduced([((*self.names[id(p)], tuple(p._orig_size)), joined(p, ranks[:, at:])) for p, at in params],
-                                  input_tensor.dtype, input_tensor.device, factor)
-            if parts is None:
-                state.told(sent(input_tensor), input_tensor.numel())
-                work = self.plain(output_tensor=output_tensor, input_tensor=input_tensor, group=group, op=op, async_op=async_op)
-            else:
-                output_tensor.zero_()
-                for (p, at), part in zip(params, parts):
-                    own = chunk(p, part, state.rank)
-                    output_tensor[at:at + own.numel()].copy_(own)
-        except BaseException:
-            state.open = False
-            raise
-        if not state.open:  # outside of a backward pass, as finalize_backward is
+        at, params = 0, []  # with where their columns begin
+        for p in self.params:
+            if p._orig_size.numel() > 0:
+                params.append((p, at))
+            at += p.padded_sharded_param_size.numel()
+        ranks = input_tensor.view(world, at)
+        factor = 1.0 if op == dist.ReduceOp.SUM else 1 / world if op == dist.ReduceOp.AVG else 1 / self.group.gradient_divide_factor
+        parts = state.reduced([((*self.names[id(p)], tuple(p._orig_size)), joined(p, ranks[:, at:])) for p, at in params],
+                              input_tensor.dtype, input_tensor.device, factor)
+        if parts is None:
+            state.told(sent(input_tensor), input_tensor.numel())
+            work = self.plain(output_tensor=output_tensor, input_tensor=input_tensor, group=group, op=op, async_op=async_op)
+        else:
+            output_tensor.zero_()
+            for (p, at), part in zip(params, parts):
+                own = chunk(p, part, state.rank)
+                output_tensor[at:at + own.numel()].copy_(own)
+        if state.task == -1:  # outside of a backward pass, as finalize_backward is
             state.ended()
         return work
 
@@ -178,6 +175,7 @@ def vectors(model, units, codec, seed, device, start, scaler):
     model.register_comm_hook(None, reduce_vector)
     for name, m in units:
         m._comm_hook_state = Vector(state, named(name), m._handle)
+    state.names = lambda: {name for _, m in units for (name, _, _), _, _ in m._comm_hook_state.places}
     return state
 
 
@@ -206,21 +204,17 @@ def reduce_vector(unit, grad, shard=None):
     from torch.distributed.algorithms._comm_hooks import default_hooks
     state = unit.state
     state.begin()
-    try:
-        views = unit.views(grad)
-        parts = state.reduced([(of, v) for (of, _, _), v in zip(unit.places, views)], grad.dtype, grad.device, 1 / state.world)
-        if parts is None:
-            state.told(sent(grad), grad.numel())
-            plain = default_hooks.DefaultState(state.group)
-            if shard is None:
-                default_hooks.allreduce_hook(plain, grad)
-            else:
-                default_hooks.reduce_scatter_hook(plain, grad, shard)
+    views = unit.views(grad)
+    parts = state.reduced([(of, v) for (of, _, _), v in zip(unit.places, views)], grad.dtype, grad.device, 1 / state.world)
+    if parts is None:
+        state.told(sent(grad), grad.numel())
+        plain = default_hooks.DefaultState(state.group)
+        if shard is None:
+            default_hooks.allreduce_hook(plain, grad)
         else:
-            for v, part in zip(views, parts):
-                v.copy_(part.view(v.shape))
-            if shard is not None:
-                shard.copy_(grad[state.rank * shard.numel():(state.rank + 1) * shard.numel()])
-    except BaseException:
-        state.open = False
-        raise
+            default_hooks.reduce_scatter_hook(plain, grad, shard)
+        return
+    for v, part in zip(views, parts):
+        v.copy_(part.view(v.shape))
+    if shard is not None:
+        shard.copy_(grad[state.rank * shard.numel():(state.rank + 1) * shard.numel()])

@@ -107,7 +107,7 @@ class State:
         self.local = OnDevice(self.codec, self.rank, seed) if device and not self.plain else None
         if self.local is not None and not self.local.there:
             warnings.warn("codec %s has no form in torch operations, so gradients are encoded on the host: on a GPU they are copied "
-                          "there and back. bf16, fp16, sign, qsgd and topk have one, and feedback around them." % self.codec, stacklevel=4)
+                          "there and back. bf16, fp16, sign, qsgd and topk have one, and feedback around them." % self.codec, stacklevel=5)
             self.local = None
         self.device = device and (self.plain or self.local is not None)
         backend = dist.get_backend(self.group)
@@ -116,6 +116,7 @@ class State:
         self.epoch = self.lr = 0.0
         self.steps = self.bytes = self.raw_bytes = self.wire_bytes = self.total_bytes = 0
         self.counts, self.void, self.scale = [0, 0, 0], -1, 1.0
+        self.names = lambda: None  # of the model's tensors; None: they are not known
         self.tensors, self.before = {}, {}  # before: with a scaler, what tensors kept before this step
         self.kept, self.asked = {}, (ctypes.c_int64 * (SCATTER + self.world))()
         self.due, self.threads = queue.Queue(), []  # of a hook's thread
@@ -161,7 +162,10 @@ class State:
         elif (state["rank"], state["world"]) != (self.rank, self.world):
             raise ValueError("the state is of rank %d of %d, this is rank %d of %d: give load_state_dict a list of all ranks' states"
                              % (state["rank"], state["world"], self.rank, self.world))
+        names = self.names()
         for name, of in ranks[0]["tensors"].items():
+            if names is not None and name not in names:
+                raise ValueError("the state has a tensor %s; the model has none of that name, but %s" % (name, ", ".join(sorted(names)[:3] + ["…"][:len(names) > 3])))
             t = self.tensor(name, of["role"], (of["rows"], of["cols"]))
             self.restore(t, [s["tensors"][name]["state"].numpy().tobytes() for s in ranks])
         self.steps = ranks[0]["steps"]
