@@ -58,6 +58,34 @@ func TestEveryOperation(t *testing.T) {
 	}
 }
 
+// Functional collectives are billed for what they move, whichever way they come to the group,
+// and what is built on device meshes gives the numbers of one process.
+func TestTodaysPyTorch(t *testing.T) {
+	t.Parallel()
+	exe := python(t)
+	for what, want := range map[string]map[string]uint64{
+		"bytes":      {"all_reduce": 10000, "all_gather": 10000, "reduce_scatter": 10000, "all_to_all": 4000, "broadcast": 4000},
+		"frameworks": nil,
+	} {
+		r, out := run(t, virtual.Options{Command: []string{exe, "testdata/today.py", what}, Ranks: 4, Stated: true})
+		if strings.HasPrefix(out, "older") {
+			t.Skip("PyTorch before 2.15")
+		}
+		if !strings.HasSuffix(out, "fine") {
+			t.Errorf("%s: %s", what, out)
+		}
+		for _, o := range r.Operations {
+			if want != nil && o.Bytes != want[o.Name] {
+				t.Errorf("%s of %d bytes; want %d", o.Name, o.Bytes, want[o.Name])
+			}
+			delete(want, o.Name)
+		}
+		if len(want) > 0 {
+			t.Errorf("nothing was billed of %v", want)
+		}
+	}
+}
+
 // The clock is told of every wait, by whatever it is.
 func TestWaits(t *testing.T) {
 	t.Parallel()

@@ -21,7 +21,8 @@ var files embed.FS
 // python/gradlab/compare_hooks.py measures hooks. python/gradlab/cuda.py copies from and to GPUs.
 // python/gradlab/resnet.py is the residual networks of ImageNet. python/gradlab/overhead.py
 // measures what the engine costs a program. python/gradlab/virtual.py is the backend of
-// experiments/virtual, which python/gradlab/futures.py tells of waits for futures.
+// experiments/virtual, made of python/gradlab/operations.py; python/gradlab/futures.py tells it
+// of waits for futures.
 
 // Python is the folder that holds the Python package gradlab, for PYTHONPATH and for
 // pip install. It lies in the user's cache, or where there is none in a temporary folder,
