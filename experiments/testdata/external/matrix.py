@@ -18,7 +18,8 @@ import torch.distributed as dist
 from torch import nn
 from torch.distributed.device_mesh import init_device_mesh
 from torch.distributed.algorithms._checkpoint.checkpoint_wrapper import checkpoint_wrapper
-from torch.distributed.fsdp import CPUOffload, CPUOffloadPolicy, FullyShardedDataParallel, MixedPrecision, MixedPrecisionPolicy, ShardingStrategy, fully_shard
+from torch.distributed.fsdp import CPUOffload, CPUOffloadPolicy, FullyShardedDataParallel, MixedPrecision
+from torch.distributed.fsdp import MixedPrecisionPolicy, ShardingStrategy, fully_shard
 from torch.distributed.fsdp.sharded_grad_scaler import ShardedGradScaler
 from torch.nn.parallel import DistributedDataParallel
 
@@ -45,14 +46,17 @@ class Net(nn.Module):
         self.side = nn.Linear(33, 33) if side is not None else None
         self.last = nn.Linear(33, 5)
         self.odd = nn.ParameterList([nn.Parameter(torch.zeros(0, 4)), nn.Parameter(torch.ones(1))]) if odd else None
-        self.takes = side
+        self.takes, self.spoilt = side, False  # whether gradients of the first layer are not finite
 
     def forward(self, x, step=0):
         if self.words is not None:
             x = self.words((x.abs() * 9).long().clamp(max=29)[:, :3]).mean(1)
         if self.conv is not None:
             x = self.conv(x[:, :1, None, None].expand(-1, 3, 4, 4) * torch.linspace(-1, 1, 16).view(4, 4))
-        x = self.hidden(torch.relu(self.norm(self.first(x))))
+        x = self.first(x)
+        if self.spoilt:
+            x.register_hook(lambda g: g * float("inf"))
+        x = self.hidden(torch.relu(self.norm(x)))
         x = self.again(torch.relu(x))
         if self.side is not None and self.takes(step):
             x = x + self.side(x)
@@ -100,7 +104,11 @@ def parameters(wrapper, model):
     if wrapper == "FSDP1":
         with FullyShardedDataParallel.summon_full_params(model):
             return {named(n): p.detach().clone() for n, p in model.named_parameters()}
-    return {named(n).removeprefix("module."): (p.full_tensor() if wrapper == "FSDP2" else p).detach().clone() for n, p in model.named_parameters()}
+    return {name: (p.full_tensor() if wrapper == "FSDP2" else p).detach().clone() for name, p in by_name(model)}
+
+
+def by_name(model):
+    return [(named(n).removeprefix("module."), p) for n, p in model.named_parameters()]
 
 
 def residual(state, name):
@@ -118,7 +126,7 @@ class Told(dict):
     """Sums of a model's own gradients and of those that it was given, by name."""
 
     def __init__(self, model):
-        super().__init__({named(n).removeprefix("module."): (p, torch.zeros_like(p), torch.zeros_like(p)) for n, p in model.named_parameters() if p.requires_grad})
+        super().__init__({name: (p, torch.zeros_like(p), torch.zeros_like(p)) for name, p in by_name(model) if p.requires_grad})
         for p, own, _ in self.values():
             p.register_hook(lambda g, own=own: add(own, g))
 
@@ -132,7 +140,7 @@ class Told(dict):
         for name, (p, own, got) in self.items():
             if p.numel() == 0:
                 continue
-            owed = residual(state, name).view(p.shape) if name in state.tensors and name in state.state_dict()["tensors"] else torch.zeros_like(p)
+            owed = residual(state, name).view(p.shape) if name in state.tensors else torch.zeros_like(p)
             total = torch.cat([own.reshape(-1), owed.reshape(-1)])
             dist.all_reduce(total)
             own, owed = (total / dist.get_world_size()).split(own.numel())
@@ -145,7 +153,8 @@ class Told(dict):
 # What scripts do. Each takes a wrapper and a codec and returns the model (or several), and its Told.
 
 
-def train(wrapper, codec, net=lambda: Net(), make=lambda m: m, after=lambda m: m, context=contextlib.nullcontext, micro=1, sync=None, start=0, around=contextlib.nullcontext, **options):
+def train(wrapper, codec, net=lambda: Net(), make=lambda m: m, after=lambda m: m, context=contextlib.nullcontext,
+          micro=1, sync=None, start=0, around=contextlib.nullcontext, **options):
     torch.manual_seed(7)
     model = after(wrapped(wrapper, make(net()), **options))
     state = hooked(wrapper, model, codec, **(dict(start=start) if start else {}))
@@ -177,9 +186,11 @@ def only_last(wrapper, model, last):
 
 
 def scaled(wrapper, codec):
-    """An Inf on one rank in the second of four steps: nobody steps, the scale halves, what is owed stays."""
+    """An Inf on one rank in the second of four steps, in what comes last of the backward pass: nobody steps,
+    the scale halves, what is owed stays."""
     torch.manual_seed(7)
-    model = wrapped(wrapper, Net())
+    net = Net()
+    model = wrapped(wrapper, net, ddp=dict(bucket_cap_mb=1e-4))
     kw = dict(init_scale=1024.0, growth_interval=1000)
     scaler = torch.amp.GradScaler("cpu", **kw) if wrapper != "FSDP1" else ShardedGradScaler("cpu", **kw)
     state = hooked(wrapper, model, codec, scaler=scaler)
@@ -189,9 +200,8 @@ def scaled(wrapper, codec):
         before = [kept(state), parameters(wrapper, model)] if step == 1 else None
         optimizer.zero_grad()
         x, y = samples(dist.get_rank(), step)
+        net.spoilt = step == 1 and dist.get_rank() == 1
         loss = nn.functional.cross_entropy(model(x, step), y)
-        if step == 1 and dist.get_rank() == 1:
-            loss = loss * torch.tensor(float("inf"))
         scaler.scale(loss).backward()
         scaler.step(optimizer)
         scaler.update()
@@ -208,8 +218,7 @@ def scaled(wrapper, codec):
 def kept(state):
     if state is None:
         return None
-    # Nothing and zeros are the same residual.
-    return {n: t["state"].numpy().tobytes().lstrip(b"\0") if t["state"].numel() < 64 else t["state"].numpy().tobytes() for n, t in state.state_dict()["tensors"].items()}
+    return {n: t["state"].numpy().tobytes() for n, t in state.state_dict()["tensors"].items()}
 
 
 def saved(wrapper, codec):

@@ -66,7 +66,8 @@ class Hooked(State):
             return True
         if not self.finds_unused and all(p.is_contiguous() for p in params):
             return self.encoded(flat, tensors, 1 / self.world)
-        views = [g.as_strided(p.shape, p.stride()) if dense(p) else g.view(p.shape) for p, g in zip(params, flat.split([p.numel() for p in params]))]
+        parts = zip(params, flat.split([p.numel() for p in params]))
+        views = [g.as_strided(p.shape, p.stride()) if dense(p) else g.view(p.shape) for p, g in parts]
         there = [(t, v) for t, v, used in zip(tensors, views, self.used(views)) if used]
         if there:
             whole = torch.cat([v.reshape(-1) for _, v in there])

@@ -82,7 +82,8 @@ def shards(model, units, codec, seed, device, start, scaler):
         if not isinstance(g.mesh_info, FSDPMeshInfo):
             raise ValueError("%s is replicated and not sharded: there is no reduce-scatter for a codec" % (name or "the root"))
         if not hasattr(g, "_prepare_reduce_scatter_inputs"):
-            raise NotImplementedError("fully_shard of PyTorch %s does not say which gradients it reduces; gradlab.fsdp is for 2.15" % torch.__version__)
+            raise NotImplementedError("fully_shard of PyTorch %s does not say which gradients it reduces; gradlab.fsdp is for 2.15"
+                                      % torch.__version__)
         of.setdefault(id(g.mesh_info.shard_process_group), (name, g.mesh_info.shard_process_group))
     if len(of) != 1:
         raise ValueError("units are sharded over different groups of ranks: %s. Call gradlab.fsdp for each part of the model that has one"
@@ -190,7 +191,8 @@ class Vector:
             if not padding:
                 name, info, shape, strides = next(of)
                 if n > 0:
-                    self.places.append((((prefix + "." if prefix else "") + named(name), role_of(info.module, shape), tuple(shape)), at, strides))
+                    name = (prefix + "." if prefix else "") + named(name)
+                    self.places.append(((name, role_of(info.module, shape), tuple(shape)), at, strides))
             at += n
 
     def views(self, grad):

@@ -156,7 +156,8 @@ class State:
                 raise ValueError("the state is of codec %s, not of %s" % (s["codec"], self.codec))
         if not isinstance(state, dict):
             if [(s["rank"], s["world"]) for s in ranks] != [(r, len(ranks)) for r in range(len(ranks))]:
-                raise ValueError("states of ranks %s; want one of each rank" % ", ".join("%d of %d" % (s["rank"], s["world"]) for s in ranks))
+                raise ValueError("states of ranks %s; want one of each rank"
+                                 % ", ".join("%d of %d" % (s["rank"], s["world"]) for s in ranks))
             if len(ranks) == self.world:
                 ranks = [ranks[self.rank]]
         elif (state["rank"], state["world"]) != (self.rank, self.world):
@@ -165,7 +166,8 @@ class State:
         names = self.names()
         for name, of in ranks[0]["tensors"].items():
             if names is not None and name not in names:
-                raise ValueError("the state has a tensor %s; the model has none of that name, but %s" % (name, ", ".join(sorted(names)[:3] + ["…"][:len(names) > 3])))
+                raise ValueError("the state has a tensor %s; the model has none of that name, but %s"
+                                 % (name, ", ".join(sorted(names)[:3] + ["…"][:len(names) > 3])))
             t = self.tensor(name, of["role"], (of["rows"], of["cols"]))
             self.restore(t, [s["tensors"][name]["state"].numpy().tobytes() for s in ranks])
         self.steps = ranks[0]["steps"]
@@ -177,7 +179,8 @@ class State:
     def restore(self, t, states):
         if self.local is None or len(states) > 1:
             n = len(states)
-            call("gradlab_restore", I64(self.session), I64(t.id), I64(n), (ctypes.c_char_p * n)(*states), (ctypes.c_int64 * n)(*map(len, states)))
+            call("gradlab_restore", I64(self.session), I64(t.id), I64(n), (ctypes.c_char_p * n)(*states),
+                 (ctypes.c_int64 * n)(*map(len, states)))
         if self.local is not None:
             kept = states[0] if len(states) == 1 else bytes_of("gradlab_state", I64(self.session), I64(t.id))
             self.local.codec(t.name, size(t)).restore(kept)
@@ -265,7 +268,8 @@ class State:
         for i, of in enumerate(sizes):
             grads[i], at = at, at + 4 * of
         try:
-            bucket = I64(call("gradlab_begin", I64(self.session), I64(self.steps), F64(self.epoch), F64(self.lr), I64(n), ids, sizes, grads))
+            bucket = I64(call("gradlab_begin", I64(self.session), I64(self.steps), F64(self.epoch), F64(self.lr),
+                              I64(n), ids, sizes, grads))
         except NotFinite as why:
             raise NotFinite(str(why) + SKIPPED) from None
         try:
