@@ -9,10 +9,9 @@ import sys
 import torch
 import torch.distributed as dist
 from torch import nn
-from torch.distributed.device_mesh import DeviceMesh
 
-import gradlab
-import matrix
+import matrix  # ends the program where PyTorch is too old
+from torch.distributed.device_mesh import DeviceMesh
 
 PHASES = [(4, "DDP"), (3, "FSDP2"), (5, "FSDP1"), (2, "DDP")]
 

@@ -9,7 +9,7 @@ from torch import nn
 
 import gradlab.virtual
 
-if not hasattr(torch._C._distributed_c10d.Backend, "all_gather_single"):
+if not hasattr(torch._C._distributed_c10d, "Backend") or not hasattr(torch._C._distributed_c10d.Backend, "all_gather_single"):
     print("older")
     sys.exit()
 import torch.distributed._functional_collectives as fc

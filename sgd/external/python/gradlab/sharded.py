@@ -2,7 +2,7 @@
 import torch
 import torch.distributed as dist
 from torch.autograd import Variable
-from torch.distributed.fsdp import FullyShardedDataParallel, ShardingStrategy
+from torch.distributed.fsdp import FullyShardedDataParallel
 
 try:
     from torch.distributed.fsdp import FSDPModule
@@ -163,14 +163,16 @@ def chunk(p, flat, rank):
 
 
 def vectors(model, units, codec, seed, device, start, scaler):
-    units = [(name, m) for name, m in units if getattr(m, "_handle", None) is not None]
+    if not hasattr(units[0][1], "_handle"):
+        raise NotImplementedError("FullyShardedDataParallel of PyTorch %s keeps its vectors otherwise; gradlab.fsdp is for 2.15" % torch.__version__)
+    units = [(name, m) for name, m in units if m._handle is not None]
     of = {id(m.process_group): m.process_group for _, m in units}
     if len(of) != 1:
         raise ValueError("units of the model are sharded over %d groups of ranks; want one" % len(of))
     (group,) = of.values()
     state = Sharded(codec, seed, group, device, start, scaler)
     for name, m in units:
-        if m.sharding_strategy in (ShardingStrategy.HYBRID_SHARD, ShardingStrategy._HYBRID_SHARD_ZERO2):
+        if "HYBRID" in m.sharding_strategy.name:
             raise ValueError("FullyShardedDataParallel takes no hook where %s is under %s; fully_shard over a mesh of two dimensions does"
                              % (name or "the root", m.sharding_strategy.name))
     model.register_comm_hook(None, reduce_vector)
