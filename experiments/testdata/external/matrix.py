@@ -1,14 +1,13 @@
 """What training scripts do, under every codec and wrapper: python3 matrix.py MEETING RANK WORLD all|quick|WHAT CODEC...
 
-Quick leaves out what the inductor compiles; of what is compiled the first three codecs are tried.
-Prints a line for each cell, "what | wrapper | codec | right" or what came instead. Right is, on all ranks:
-the parameters of the same script without a codec, if the codec loses nothing; of every codec the same
-parameters on all ranks, and in sharded models those of DistributedDataParallel, bit by bit; and of
-feedback that what was sent and what is still to be sent are the mean of the gradients.
+Quick leaves out what the inductor compiles. Prints a line for each cell, "what | wrapper | codec | right"
+or what came instead. Right is the parameters of the same script without a codec, if the codec loses
+nothing. Of every codec it is the same parameters on all ranks, and in sharded models those of
+DistributedDataParallel, bit by bit. Of feedback it is that what was sent and what is still to be sent
+are the mean of the gradients.
 """
 import contextlib
 import io
-import os
 import sys
 import warnings
 
@@ -377,6 +376,11 @@ FEATURES = {
 APART = {"unused parameters", "4 backward passes a step"}
 
 
+# What depends on the codec; the rest is tried with the first ten, and what is compiled with three.
+EACH = {"a step", "unused parameters", "no_sync, 4 passes", "GradScaler, an Inf", "bfloat16 parameters", "embedding",
+        "parameters of 0 and 1 elements", "channels_last", "saved and loaded", "start=2"}
+
+
 def cell(what, wrapper, codec, known):
     """What came of it: right, or what did not."""
     do = FEATURES[what][1]
@@ -445,7 +449,7 @@ def main(meeting, rank, world, features, codecs):
             continue
         known = {}
         for wrapper in wrappers:
-            for codec in codecs[:3] if "compile" in what else codecs:
+            for codec in codecs if what in EACH else codecs[:3 if "compile" in what else 10]:
                 says = said(lambda: cell(what, wrapper, codec, known))
                 if ": " in says and said(lambda: FEATURES[what][1](wrapper, None)) == says:
                     says = "PyTorch itself: " + says
