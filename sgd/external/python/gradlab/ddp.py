@@ -21,11 +21,12 @@ class Hooked(State):
         self.model = weakref.ref(model) if model is not None else None
         self.finds_unused = getattr(model, "find_unused_parameters", False) and not getattr(model, "static_graph", False)
         self.called, self.known = {}, {}  # names and roles, and tensors, by a parameter's id
-        if model is not None:
-            self.names = lambda: {name for name, _ in called(self.model()).values()}
         self.copies = None  # where gradients are on a GPU
         self.act = None  # on a virtual cluster: the activity of the exchange that began last
         self.failed = None
+
+    def names(self):
+        return {name for name, _ in called(self.model()).values()} if self.model is not None else None
 
     def of(self, p):
         """The tensor of a parameter."""

@@ -37,6 +37,10 @@ class Sharded(State):
     """The state of sharded units. A step is a backward pass in which some unit's gradients were reduced."""
 
     task = -1  # the backward pass that is under way
+    within = frozenset()  # the names of the units' tensors
+
+    def names(self):
+        return self.within
 
     def begin(self):
         task = torch._C._current_graph_task_id()
@@ -92,7 +96,7 @@ def shards(model, units, codec, seed, device, start, scaler):
     state = Sharded(codec, seed, group, device, start, scaler)
     modules = {id(m): named(name + "." if name else "") for name, m in model.named_modules()}
     reduces = [Reduce(state, g, modules) for _, g in groups]
-    state.names = lambda: {name for r in reduces for name, _ in r.names.values()}
+    state.within = {name for r in reduces for name, _ in r.names.values()}
     return state
 
 
@@ -178,7 +182,7 @@ def vectors(model, units, codec, seed, device, start, scaler):
     model.register_comm_hook(None, reduce_vector)
     for name, m in units:
         m._comm_hook_state = Vector(state, named(name), m._handle)
-    state.names = lambda: {name for _, m in units for (name, _, _), _, _ in m._comm_hook_state.places}
+    state.within = {name for _, m in units for (name, _, _), _, _ in m._comm_hook_state.places}
     return state
 
 

@@ -116,11 +116,14 @@ class State:
         self.epoch = self.lr = 0.0
         self.steps = self.bytes = self.raw_bytes = self.wire_bytes = self.total_bytes = 0
         self.counts, self.void, self.scale = [0, 0, 0], -1, 1.0
-        self.names = lambda: None  # of the model's tensors; None: they are not known
         self.tensors, self.before = {}, {}  # before: with a scaler, what tensors kept before this step
         self.kept, self.asked = {}, (ctypes.c_int64 * (SCATTER + self.world))()
         self.due, self.threads = queue.Queue(), []  # of a hook's thread
         weakref.finalize(self, end, self.due, self.threads, self.session)
+
+    def names(self):
+        """The names of the model's tensors; None: they are not known."""
+        return None
 
     def as_it_is(self):
         """Whether this step's gradients are summed without the codec."""
