@@ -140,6 +140,15 @@ type accumulate struct {
 // ResidualNorm is that of the sum and of what the codec inside keeps.
 func (c *accumulate) ResidualNorm() float64 { return together(&c.sum, c.in) }
 
+// AddResidual adds scale times the sum and what the codec inside keeps to dst.
+func (c *accumulate) AddResidual(dst []float32, scale float32) {
+	c.sum.AddResidual(dst, scale)
+	addResidual(dst, scale, c.in)
+}
+
+// Owe adds to the sum.
+func (c *accumulate) Owe(e []float32) { c.sum.Owe(e) }
+
 func (c *accumulate) Append(dst []byte, g []float32, s Step) ([]byte, error) {
 	if err := c.sum.add(g); err != nil {
 		return dst, err
@@ -183,6 +192,15 @@ type accumulateExchange struct {
 
 // ResidualNorm is that of the sum and of what the exchange inside keeps.
 func (x *accumulateExchange) ResidualNorm() float64 { return together(&x.sum, x.in) }
+
+// AddResidual adds scale times the sum and what the exchange inside keeps to dst.
+func (x *accumulateExchange) AddResidual(dst []float32, scale float32) {
+	x.sum.AddResidual(dst, scale)
+	addResidual(dst, scale, x.in)
+}
+
+// Owe adds to the sum.
+func (x *accumulateExchange) Owe(e []float32) { x.sum.Owe(e) }
 
 func (x *accumulateExchange) Begin(g []float32, s Step) (Op, error) {
 	if err := x.sum.add(g); err != nil {

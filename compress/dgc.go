@@ -243,6 +243,26 @@ func (c *dgc) ResidualNorm() float64 {
 	return norm(c.v)
 }
 
+// AddResidual adds scale times what has been accumulated to dst.
+func (c *dgc) AddResidual(dst []float32, scale float32) {
+	checkLen(len(dst), c.d)
+	if c.u != nil {
+		c.settle()
+		f32.Axpy(dst, scale, c.v)
+	}
+}
+
+// Owe adds to what has been accumulated; the velocity stays as it is.
+func (c *dgc) Owe(e []float32) {
+	checkLen(len(e), c.d)
+	if c.u == nil {
+		c.start()
+	}
+	c.settle()
+	f32.Add(c.v, e)
+	c.most = max(c.most, f32.MaxAbs(c.v))
+}
+
 // AppendBinary appends velocity and accumulation, nothing before the first step.
 func (c *dgc) AppendBinary(b []byte) ([]byte, error) {
 	c.settle()

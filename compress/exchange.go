@@ -83,6 +83,13 @@ func withState(x Exchange, c Codec) Exchange {
 	if !ok {
 		return x
 	}
+	if o, ok := c.(Owing); ok {
+		return struct {
+			Exchange
+			Stateful
+			Owing
+		}{x, s, o}
+	}
 	if r, ok := c.(Residualer); ok {
 		return struct {
 			Exchange

@@ -48,6 +48,30 @@ type Residualer interface {
 	ResidualNorm() float64
 }
 
+// Owing is a Residualer whose residual can be read and added to, so that ranks of another
+// number can take it over. Where one memory is around others, theirs are part of it.
+type Owing interface {
+	Residualer
+	// AddResidual adds scale·e to dst, which has the block's length.
+	AddResidual(dst []float32, scale float32)
+	// Owe adds e, of the block's length and finite, to what is still to be sent.
+	Owe(e []float32)
+}
+
+// addResidual adds scale·e of what v owes to dst.
+func addResidual(dst []float32, scale float32, v any) {
+	if o, ok := v.(Owing); ok {
+		o.AddResidual(dst, scale)
+	}
+}
+
+// owe adds e to what v owes.
+func owe(v any, e []float32) {
+	if o, ok := v.(Owing); ok {
+		o.Owe(e)
+	}
+}
+
 // ResidualNorm is that of a codec or an exchange, 0 if it keeps nothing to be sent.
 func ResidualNorm(of any) float64 {
 	if r, ok := of.(Residualer); ok {
@@ -273,6 +297,10 @@ func (m *residual) add(g []float32) error {
 // start makes room.
 func (m *residual) start(g []float32) {
 	checkLen(len(g), m.d)
+	m.room()
+}
+
+func (m *residual) room() {
 	if m.e == nil {
 		m.e, m.p = make([]float32, m.d), make([]float32, m.d)
 	}
@@ -297,3 +325,17 @@ func (m *residual) settle() {
 
 // ResidualNorm is the Euclidean norm of the residual.
 func (m *residual) ResidualNorm() float64 { return norm(m.e) }
+
+// AddResidual adds scale·e to dst.
+func (m *residual) AddResidual(dst []float32, scale float32) {
+	checkLen(len(dst), m.d)
+	if m.e != nil {
+		f32.Axpy(dst, scale, m.e)
+	}
+}
+
+// Owe adds to the residual.
+func (m *residual) Owe(e []float32) {
+	m.start(e)
+	f32.Add(m.e, e)
+}

@@ -237,6 +237,32 @@ func (x scatterStateful) UnmarshalBinary(b []byte) error { return restoreStates(
 // ResidualNorm is that of what all codecs keep that encode.
 func (x scatterStateful) ResidualNorm() float64 { return together(x.encoders()...) }
 
+// AddResidual adds scale times what all codecs keep that encode to dst.
+func (x scatterStateful) AddResidual(dst []float32, scale float32) {
+	checkLen(len(dst), x.d)
+	for j := range x.up {
+		lo, hi := x.bounds(j)
+		addResidual(dst[lo:hi], scale, x.encoder(j))
+	}
+}
+
+// Owe adds its slice to what each codec keeps that encodes.
+func (x scatterStateful) Owe(e []float32) {
+	checkLen(len(e), x.d)
+	for j := range x.up {
+		lo, hi := x.bounds(j)
+		owe(x.encoder(j), e[lo:hi])
+	}
+}
+
+// encoder is what encodes a slice: the sum of its own, and its part of others.
+func (x scatterStateful) encoder(j int) Codec {
+	if j == x.rank {
+		return x.down[j]
+	}
+	return x.up[j]
+}
+
 func (x scatterStateful) encoders() []any {
 	out := []any{x.down[x.rank]}
 	for j, c := range x.up {

@@ -110,6 +110,21 @@ func TestProgramsOwnSamples(t *testing.T) {
 	}
 }
 
+// Outputs need not be scores of classes: where targets are sequences the loss compares runs,
+// and of several outputs the first ones are scores.
+func TestProgramsOutputs(t *testing.T) {
+	t.Parallel()
+	patience.Virtual(t)
+	model := strings.TrimSuffix(computed(t, "torch", "testdata/external/torch_tokens.py"), `")`)
+	for outputs, counted := range map[string]bool{"tokens": false, "pair": true} {
+		r := mustExecute(t, model+" "+outputs+`")`, "data=external(train=70,test=70)", "workers=2", "epochs=10", "steps=0", "batch=5", "mode=reduce", "schedule=constant(lr=5)")
+		accuracy, there := r.Values["accuracy"]
+		if there != counted || counted && accuracy != 1 || r.Values["loss"] > 0.5 {
+			t.Errorf("%s: %v", outputs, r.Values)
+		}
+	}
+}
+
 // A program that ends during a run ends the run, with what it printed last.
 func TestProgramsThatFail(t *testing.T) {
 	t.Parallel()

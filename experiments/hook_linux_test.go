@@ -17,6 +17,7 @@ import (
 	"github.com/gradlab/gradlab/compress"
 	"github.com/gradlab/gradlab/experiments/virtual"
 	"github.com/gradlab/gradlab/internal/patience"
+	"github.com/gradlab/gradlab/internal/program"
 	"github.com/gradlab/gradlab/sgd/external"
 	"github.com/gradlab/gradlab/sgd/train"
 )
@@ -39,6 +40,61 @@ func library(t *testing.T) string {
 	return file
 }
 
+// ranks are processes of PyTorch that have the library.
+type ranks struct {
+	exe, lib string
+	env      []string
+}
+
+func torchRanks(t *testing.T) ranks {
+	t.Helper()
+	exe := program.Python(t, "torch")
+	lib := library(t)
+	python, err := external.Python()
+	if err != nil {
+		t.Fatal(err)
+	}
+	// Debian builds PyTorch 2 without libuv.
+	return ranks{exe, lib, append(os.Environ(), "PYTHONPATH="+python, "GRADLAB_LIBRARY="+lib, "OMP_NUM_THREADS=1", "USE_LIBUV=0")}
+}
+
+// together starts so many ranks, with arguments and variables of their own, and waits.
+func (p ranks) together(t *testing.T, world int, of func(rank int) (args, vars []string)) (outs []string, errs []error) {
+	t.Helper()
+	ranks, texts := make([]*exec.Cmd, world), make([]bytes.Buffer, world)
+	for r := range ranks {
+		args, vars := of(r)
+		ranks[r] = exec.CommandContext(t.Context(), p.exe, args...)
+		ranks[r].Env = append(slices.Clone(p.env), vars...)
+		ranks[r].Stdout, ranks[r].Stderr = &texts[r], &texts[r]
+		if err := ranks[r].Start(); err != nil {
+			t.Fatal(err)
+		}
+	}
+	for r, p := range ranks {
+		errs = append(errs, p.Wait())
+		outs = append(outs, texts[r].String())
+	}
+	return outs, errs
+}
+
+// meet has so many ranks run a script, which is handed the file by which they meet, its rank
+// and their number, and gives what rank 0 prints. The test is skipped where that is "older".
+func (p ranks) meet(t *testing.T, world int, script string, args ...string) string {
+	t.Helper()
+	at := filepath.Join(t.TempDir(), "meet")
+	outs, errs := p.together(t, world, func(r int) ([]string, []string) {
+		return append([]string{script, at, fmt.Sprint(r), fmt.Sprint(world)}, args...), nil
+	})
+	if err := errors.Join(errs...); err != nil {
+		t.Fatalf("%v\n%s", err, strings.Join(outs, "\n"))
+	}
+	if strings.HasPrefix(outs[0], "older") {
+		t.Skip("PyTorch before 2.15")
+	}
+	return outs[0]
+}
+
 // Gradients that DistributedDataParallel exchanges under a codec's hook, over gloo, train
 // to the same bits as mode reduce, and cost as many bytes. Half of the codecs are saved
 // and restored before the last step.
@@ -48,32 +104,8 @@ func TestHookIsTheEngine(t *testing.T) {
 		t.Skip("builds a library and starts processes")
 	}
 	model := computed(t, "torch", "testdata/external/prescribed.py")
-	exe := strings.Fields(strings.TrimPrefix(model, `model=external(command="`))[0]
-	lib := library(t)
-	python, err := external.Python()
-	if err != nil {
-		t.Fatal(err)
-	}
-	env := append(os.Environ(), "PYTHONPATH="+python, "GRADLAB_LIBRARY="+lib, "OMP_NUM_THREADS=1", "USE_LIBUV=0") // Debian builds PyTorch 2 without libuv
-	// together starts so many ranks, with arguments and variables of their own, and waits.
-	together := func(t *testing.T, world int, of func(rank int) (args, vars []string)) (outs []string, errs []error) {
-		t.Helper()
-		ranks, texts := make([]*exec.Cmd, world), make([]bytes.Buffer, world)
-		for r := range ranks {
-			args, vars := of(r)
-			ranks[r] = exec.CommandContext(t.Context(), exe, args...)
-			ranks[r].Env = append(slices.Clone(env), vars...)
-			ranks[r].Stdout, ranks[r].Stderr = &texts[r], &texts[r]
-			if err := ranks[r].Start(); err != nil {
-				t.Fatal(err)
-			}
-		}
-		for r, p := range ranks {
-			errs = append(errs, p.Wait())
-			outs = append(outs, texts[r].String())
-		}
-		return outs, errs
-	}
+	of := torchRanks(t)
+	exe, lib, env, together := of.exe, of.lib, of.env, of.together
 	launched := func(t *testing.T, args ...string) (lead string) { // as torchrun does
 		t.Helper()
 		l, err := net.Listen("tcp", "127.0.0.1:0")
@@ -113,7 +145,7 @@ func TestHookIsTheEngine(t *testing.T) {
 		var there bytes.Buffer
 		r, err := virtual.Run(t.Context(), virtual.Options{
 			Command: []string{"env", "GRADLAB_LIBRARY=" + lib, exe, "-m", "gradlab.virtual", file},
-			Ranks:   2, Stated: true, Speed: 1, Keys: []string{"network.bandwidth=1Mbps"}, Env: os.Environ(), Stdout: &there, Stderr: &there,
+			Ranks:   2, Stated: true, Speed: 1, Keys: []string{"network.bandwidth=1Mbps", "transport=ideal"}, Env: os.Environ(), Stdout: &there, Stderr: &there,
 		})
 		if err != nil {
 			t.Fatalf("%v\n%s", err, &there)
@@ -132,12 +164,15 @@ func TestHookIsTheEngine(t *testing.T) {
 	t.Run("no form on the device", func(t *testing.T) {
 		t.Parallel()
 		out := launched(t, "testdata/external/no_device.py")
-		for _, want := range []string{"UserWarning: codec powersgd(rank=2) has no form in torch operations", "False"} {
+		for _, want := range []string{"UserWarning: codec powersgd(rank=2) has no form in torch operations", "False",
+			"no module of the model is sharded. Call fully_shard", "the state is of codec raw, not of powersgd", "of 3, this is rank", "give load_state_dict a list",
+			"the state has a tensor fc.weight; the model has none of that name, but bias, weight", "want one of each rank",
+			"weight is a weight of 4 by 8; what is kept under that name is of a weight of 8 by 8", "the gradient of weight is torch.float64"} {
 			if !strings.Contains(out, want) {
 				t.Errorf("no %q in %s", want, out)
 			}
 		}
-		if strings.Count(out, "FullyShardedDataParallel hands over one vector") != 2 || strings.Count(out, "use DistributedDataParallel") != 2 {
+		if strings.Count(out, "FullyShardedDataParallel has a hook of its own: gradlab.fsdp") != 2 {
 			t.Errorf("of sharded gradients: %s", out)
 		}
 	})

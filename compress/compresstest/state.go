@@ -66,6 +66,28 @@ func checkFeedback(f compress.Family) error {
 	if bound := 4 * (1 - in.Delta) / sq(in.Delta) * largest; in.Delta > 0 && seen > bound+1e-6*largest {
 		return fmt.Errorf("residual² reached %.4g, delta %.3g allows %.4g", seen, in.Delta, bound)
 	}
+	if o, ok := c.Codec.(compress.Owing); ok {
+		return owes(o, c, diff, math.Sqrt(largest))
+	}
+	return nil
+}
+
+// owes: what is handed over is inputs minus contributions, and so it is after another residual and a step.
+func owes(o compress.Owing, c *coder, diff []float64, most float64) error {
+	for n := range 3 {
+		e, more, g := make([]float32, len(diff)), inputs[0].vector(len(diff), n+7), inputs[1].vector(len(diff), n+8)
+		o.AddResidual(e, 1)
+		o.Owe(more)
+		if err := c.code(g); err != nil {
+			return err
+		}
+		for i, want := range diff {
+			if math.Abs(float64(e[i])-want) > 1e-3*(1+most) {
+				return fmt.Errorf("handed over %d times: owes %.6g at %d, inputs minus contributions are %.6g", n, e[i], i, want)
+			}
+			diff[i] += float64(more[i]) + float64(g[i]) - float64(c.out[i])
+		}
+	}
 	return nil
 }
 

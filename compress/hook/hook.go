@@ -106,20 +106,63 @@ func (s *Session) AppendState(dst []byte, id int) ([]byte, error) {
 	return dst, nil
 }
 
-// Restore is the reverse of AppendState.
-func (s *Session) Restore(id int, state []byte) error {
+// Restore is the reverse of AppendState. Several states are those of all ranks of a
+// session that had as many: then each rank owes the mean of what those owed, so that the
+// mean over the ranks loses nothing, and whatever else the codec keeps begins anew. A
+// memory that cannot be handed over so (compress.Owing) is an error.
+func (s *Session) Restore(id int, states ...[]byte) error {
 	b, err := s.block(id)
 	if err != nil {
 		return err
 	}
-	if st, ok := b.ex.(compress.Stateful); ok {
-		err = st.UnmarshalBinary(state)
-	} else if len(state) > 0 {
-		err = fmt.Errorf("codec %s keeps nothing", compress.Spec(s.family))
+	if len(states) == 1 {
+		err = s.restore(b.ex, states[0])
+	} else {
+		err = s.takeOver(b, states)
 	}
 	if err != nil {
 		return fmt.Errorf("state of %s: %w", b.of.Name, err)
 	}
+	return nil
+}
+
+func (s *Session) restore(x compress.Exchange, state []byte) error {
+	if st, ok := x.(compress.Stateful); ok {
+		return st.UnmarshalBinary(state)
+	}
+	if len(state) > 0 {
+		return fmt.Errorf("codec %s keeps nothing", compress.Spec(s.family))
+	}
+	return nil
+}
+
+func (s *Session) takeOver(b *block, states [][]byte) error {
+	owed := make([]float32, b.of.Len())
+	for rank, state := range states {
+		of := b.of
+		of.Rank, of.World = rank, len(states)
+		x, _, err := compress.NewExchange(s.family, of)
+		if err == nil {
+			err = s.restore(x, state)
+		}
+		if err != nil {
+			return fmt.Errorf("rank %d of %d: %w", rank, len(states), err)
+		}
+		switch x := x.(type) {
+		case compress.Owing:
+			x.AddResidual(owed, 1/float32(len(states)))
+		case compress.Residualer:
+			return fmt.Errorf("codec %s does not hand over what it remembers to another number of ranks; begin without its state", compress.Spec(s.family))
+		}
+	}
+	x, _, err := compress.NewExchange(s.family, b.of)
+	if err != nil {
+		return err
+	}
+	if o, ok := x.(compress.Owing); ok {
+		o.Owe(owed)
+	}
+	b.ex = x
 	return nil
 }
 

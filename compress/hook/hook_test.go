@@ -33,7 +33,9 @@ func gradientsOf(rank, step int) [][]float32 {
 	return out
 }
 
-func sessions(t *testing.T, spec string) []*Session {
+func sessions(t *testing.T, spec string) []*Session { t.Helper(); return sessionsOf(t, spec, world) }
+
+func sessionsOf(t *testing.T, spec string, world int) []*Session {
 	t.Helper()
 	out := make([]*Session, world)
 	for rank := range out {
@@ -156,7 +158,7 @@ func step(t *testing.T, of []*Session, n int, buckets ...[]int) [][][]float32 {
 		for collective(t, bs) {
 		}
 		for rank, b := range bs {
-			if err := b.Output(pick(rank), 1./world); err != nil {
+			if err := b.Output(pick(rank), 1/float32(len(of))); err != nil {
 				t.Fatal(err)
 			}
 		}
@@ -198,6 +200,69 @@ func TestEveryCodec(t *testing.T) {
 				}
 			}
 		})
+	}
+}
+
+// With 4, then 3, then 5 ranks the mean of gradients is what was sent and what is owed, and
+// so it is where a codec keeps more than that. What cannot be handed over is refused.
+func TestAnotherNumberOfRanks(t *testing.T) {
+	for _, spec := range []string{
+		"feedback(topk(keep=0.05))", "feedback(powersgd(rank=2))", "feedback(sign)", "strom(tau=0.5)", "adacomp(bin=50)",
+		"accumulate(feedback(topk(keep=0.1)),every=3)", "dgc(keep=0.05,momentum=0)", "scatter(feedback(topk(keep=0.1)))",
+		"byrole(feedback(topk(keep=0.05)),raw,feedback(cltk(keep=0.1)))", "feedback(bf16)",
+	} {
+		var owed [3][]float64
+		for i, s := range shapes {
+			owed[i] = make([]float64, s.rows*s.cols)
+		}
+		var of []*Session
+		n := 0
+		for _, ranks := range []int{4, 3, 5} {
+			again := sessionsOf(t, spec, ranks)
+			for id := range shapes {
+				states := make([][]byte, len(of))
+				for rank, s := range of {
+					states[rank], _ = s.AppendState(nil, id)
+				}
+				for _, s := range again {
+					if len(of) > 0 {
+						if err := s.Restore(id, states...); err != nil {
+							t.Fatal(err)
+						}
+					}
+				}
+			}
+			of = again
+			for range 4 {
+				got := step(t, of, n, []int{0, 1, 2})
+				for id := range shapes {
+					for rank := range of {
+						for j, x := range gradientsOf(rank, n)[id] {
+							owed[id][j] += float64(x-got[rank][id][j]) / float64(ranks)
+						}
+					}
+				}
+				n++
+			}
+			for id := range shapes {
+				sum := make([]float32, len(owed[id]))
+				for _, s := range of {
+					if o, ok := s.blocks[id].ex.(compress.Owing); ok {
+						o.AddResidual(sum, 1/float32(ranks))
+					}
+				}
+				for j, want := range owed[id] {
+					if math.Abs(float64(sum[j])-want) > 1e-5 {
+						t.Fatalf("%s, %d ranks, %s[%d]: %v owed, gradients less what was sent are %v", spec, ranks, shapes[id].name, j, sum[j], want)
+					}
+				}
+			}
+		}
+	}
+	s := sessions(t, "dct(feedback(topk(keep=0.1)))")[0]
+	b, _ := s.AppendState(nil, 0)
+	if err := s.Restore(0, b, b); err == nil || !strings.Contains(err.Error(), "does not hand over") {
+		t.Error(err)
 	}
 }
 

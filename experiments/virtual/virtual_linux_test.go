@@ -58,12 +58,40 @@ func TestEveryOperation(t *testing.T) {
 	}
 }
 
+// Functional collectives are billed for what they move, whichever way they come to the group,
+// and what is built on device meshes gives the numbers of one process.
+func TestTodaysPyTorch(t *testing.T) {
+	t.Parallel()
+	exe := python(t)
+	for what, want := range map[string]map[string]uint64{
+		"bytes":      {"all_reduce": 10000, "all_gather": 10000, "reduce_scatter": 10000, "all_to_all": 4000, "broadcast": 4000},
+		"frameworks": nil,
+	} {
+		r, out := run(t, virtual.Options{Command: []string{exe, "testdata/today.py", what}, Ranks: 4, Stated: true})
+		if strings.HasPrefix(out, "older") {
+			t.Skip("PyTorch before 2.15")
+		}
+		if !strings.HasSuffix(out, "fine") {
+			t.Errorf("%s: %s", what, out)
+		}
+		for _, o := range r.Operations {
+			if want != nil && o.Bytes != want[o.Name] {
+				t.Errorf("%s of %d bytes; want %d", o.Name, o.Bytes, want[o.Name])
+			}
+			delete(want, o.Name)
+		}
+		if len(want) > 0 {
+			t.Errorf("nothing was billed of %v", want)
+		}
+	}
+}
+
 // The clock is told of every wait, by whatever it is.
 func TestWaits(t *testing.T) {
 	t.Parallel()
 	exe := python(t)
 	r, _ := run(t, virtual.Options{Command: []string{exe, "testdata/waits.py", "fp16", "powersgd", "none"}, Ranks: 2, Stated: true,
-		Keys: []string{"network.bandwidth=8Mbps", "network.latency=0s"}})
+		Keys: []string{"network.bandwidth=8Mbps", "network.latency=0s", "transport=ideal"}})
 	if r.Steps != 12 {
 		t.Errorf("%d steps; want 4 of each of three hooks", r.Steps)
 	}
@@ -90,7 +118,7 @@ func TestTraining(t *testing.T) {
 export MASTER_ADDR MASTER_PORT WORLD_SIZE OMP_NUM_THREADS USE_LIBUV
 RANK=1 $0 -m gradlab.virtual testdata/train.py %d %s & RANK=0 $0 -m gradlab.virtual testdata/train.py %[1]d %[2]s; wait $!`, steps, backend), exe}
 	}
-	const keys = "network.bandwidth=8Mbps network.latency=0s"
+	const keys = "network.bandwidth=8Mbps network.latency=0s transport=ideal"
 	var record bytes.Buffer
 	r, hash := run(t, virtual.Options{Keys: strings.Fields(keys), Command: launched(3, "nccl"), Stated: true, Record: &record})
 	// 83,460 parameters: of each, a rank of two sends half of the sum and half of the parts.
@@ -130,7 +158,7 @@ RANK=1 $0 -m gradlab.virtual testdata/train.py %d %s & RANK=0 $0 -m gradlab.virt
 	if err != nil || again.Seconds != r.Seconds || again.BytesSent != r.BytesSent {
 		t.Errorf("played again: %+v, %v; the first time %+v", again, err, r)
 	}
-	slow, err := virtual.Replay(t.Context(), bytes.NewReader(record.Bytes()), []string{"network.bandwidth=4Mbps", "network.latency=0s"}, 1)
+	slow, err := virtual.Replay(t.Context(), bytes.NewReader(record.Bytes()), []string{"network.bandwidth=4Mbps", "network.latency=0s", "transport=ideal"}, 1)
 	if err != nil || slow.Step < 0.1+2*params*4/1e6 {
 		t.Errorf("on half of the network: %+v, %v", slow, err)
 	}

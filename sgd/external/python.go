@@ -16,11 +16,13 @@ var files embed.FS
 // The package is python/gradlab/__init__.py with python/gradlab/memory.py and, for PyTorch,
 // python/gradlab/pytorch.py. Codecs are python/gradlab/library.py, and as torch operations
 // python/gradlab/device.py with python/gradlab/packing.py and python/gradlab/draws.py.
-// python/gradlab/ddp.py and python/gradlab/device_hook.py make communication hooks of them, and
-// python/gradlab/compare_hooks.py measures these. python/gradlab/cuda.py copies from and to GPUs.
+// python/gradlab/state.py and python/gradlab/device_hook.py exchange gradients by them:
+// python/gradlab/ddp.py as a communication hook, python/gradlab/sharded.py between shards.
+// python/gradlab/compare_hooks.py measures hooks. python/gradlab/cuda.py copies from and to GPUs.
 // python/gradlab/resnet.py is the residual networks of ImageNet. python/gradlab/overhead.py
 // measures what the engine costs a program. python/gradlab/virtual.py is the backend of
-// experiments/virtual, which python/gradlab/futures.py tells of waits for futures.
+// experiments/virtual, made of python/gradlab/operations.py; python/gradlab/futures.py tells it
+// of waits for futures.
 
 // Python is the folder that holds the Python package gradlab, for PYTHONPATH and for
 // pip install. It lies in the user's cache, or where there is none in a temporary folder,

@@ -16,7 +16,7 @@ from unittest.mock import MagicMock
 torch = MagicMock()
 sys.modules["torch"], sys.modules["torch.distributed"] = torch, torch.distributed
 sys.modules["numpy"] = sys.modules["gradlab.cuda"] = sys.modules["gradlab.device_hook"] = sys.modules["gradlab.library"] = MagicMock()
-import gradlab.ddp
+import gradlab.state
 dist = torch.distributed
 class Made(Exception): pass
 def new_group(*args, **kw): raise Made(kw)
@@ -32,7 +32,7 @@ class Newer:
 for group in Older, Newer, Silent:
     dist.distributed_c10d._get_default_group = lambda: group
     try:
-        gradlab.ddp.State("raw")
+        gradlab.state.State("raw")
     except Made as m:
         print(group.__name__, m.args[0])
 `

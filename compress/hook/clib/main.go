@@ -4,9 +4,9 @@
 //
 //	CGO_ENABLED=1 go build -buildmode=c-shared -o libgradlab.so ./compress/hook/clib
 //
-// A function's last argument is a place for an error: where it fails it returns -1 and
-// leaves a text there, which gradlab_free gives back, as it does what functions put to
-// out. Codecs, sessions and buckets are numbers from 1 on. Different codecs and sessions
+// A function's last argument is a place for an error: where it fails it returns -1, or -2
+// for NaN or Inf in a gradient or a sum of them. It leaves a text there, which gradlab_free
+// gives back, as it does what functions put to out. Codecs, sessions and buckets are numbers from 1 on. Different codecs and sessions
 // may be used by different threads, one of them by one at a time; tensors may be added to
 // a session meanwhile. Memory that is passed in stays the caller's.
 package main
@@ -19,6 +19,7 @@ import "C"
 
 import (
 	"encoding/json"
+	"errors"
 	"fmt"
 	"math"
 	"sync"
@@ -29,7 +30,7 @@ import (
 )
 
 // abi is raised when a function changes.
-const abi = 1
+const abi = 2
 
 func main() {}
 
@@ -64,10 +65,12 @@ func get[T any](id C.int64_t) (v T, err error) {
 	return v, nil
 }
 
-// call is the body of a function: what it returns, or −1 and a text.
+// call is the body of a function: what it returns, or −1 or −2 and a text.
 func call(text **C.char, f func() (int64, error)) (n C.int64_t) {
 	fail := func(err error) {
-		n = -1
+		if n = -1; errors.Is(err, compress.ErrNotFinite) {
+			n = -2
+		}
 		if text != nil {
 			*text = C.CString(err.Error())
 		}
@@ -290,21 +293,34 @@ func gradlab_state(session, id C.int64_t, out *unsafe.Pointer, text **C.char) C.
 	})
 }
 
-// gradlab_restore takes what gradlab_state gave.
+// gradlab_restore takes what gradlab_state gave: sizes[0] bytes at states[0], of this
+// rank of as many; or what it gave to each of n ranks, where that number was another.
 //
 //export gradlab_restore
-func gradlab_restore(session, id C.int64_t, state unsafe.Pointer, n C.int64_t, text **C.char) C.int64_t {
+func gradlab_restore(session, id, n C.int64_t, states *unsafe.Pointer, sizes *C.int64_t, text **C.char) C.int64_t {
 	return call(text, func() (int64, error) {
 		s, err := get[*hook.Session](session)
 		if err != nil {
 			return 0, err
 		}
-		b, err := bytes(state, n)
+		of, err := parts(n, states, sizes)
 		if err != nil {
 			return 0, err
 		}
-		return 0, s.Restore(int(id), b)
+		return 0, s.Restore(int(id), of...)
 	})
+}
+
+// parts are n pieces of the caller's memory.
+func parts(n C.int64_t, at *unsafe.Pointer, sizes *C.int64_t) ([][]byte, error) {
+	of := make([][]byte, int(n))
+	for i := range of {
+		var err error
+		if of[i], err = bytes(unsafe.Slice(at, int(n))[i], unsafe.Slice(sizes, int(n))[i]); err != nil {
+			return nil, err
+		}
+	}
+	return of, nil
 }
 
 // bucket is one that is under way.
@@ -456,22 +472,20 @@ func gradlab_put_parts(id, to C.int64_t, dst unsafe.Pointer, n C.int64_t, text *
 	})
 }
 
-// gradlab_take_parts reads what each rank put, sizes[r] bytes at parts[r]: payloads
+// gradlab_take_parts reads what each rank put, sizes[r] bytes at at[r]: payloads
 // gathered, or with scattered=1 what was for this rank. The memory is read until
 // gradlab_output.
 //
 //export gradlab_take_parts
-func gradlab_take_parts(id, scattered, world C.int64_t, parts *unsafe.Pointer, sizes *C.int64_t, text **C.char) C.int64_t {
+func gradlab_take_parts(id, scattered, world C.int64_t, at *unsafe.Pointer, sizes *C.int64_t, text **C.char) C.int64_t {
 	return call(text, func() (int64, error) {
 		b, err := get[*bucket](id)
 		if err != nil {
 			return 0, err
 		}
-		of := make([][]byte, int(world))
-		for r := range of {
-			if of[r], err = bytes(unsafe.Slice(parts, int(world))[r], unsafe.Slice(sizes, int(world))[r]); err != nil {
-				return 0, err
-			}
+		of, err := parts(world, at, sizes)
+		if err != nil {
+			return 0, err
 		}
 		if scattered != 0 {
 			return 0, b.TakeParts(compress.OpScatter, of)

@@ -21,10 +21,16 @@ def serve(model, loss_fn, train_set=None, test_set=None, **options):
     pytorch.Module(model, loss_fn, train_set, test_set, **options).run()
 
 
-def ddp_hook(codec, model=None, seed=0, process_group=None, device=False):
+def ddp_hook(codec, model=None, **options):
     """A codec as communication hook of DistributedDataParallel; see gradlab.ddp."""
     from gradlab import ddp
-    return ddp.ddp_hook(codec, model, seed, process_group, device)
+    return ddp.ddp_hook(codec, model, **options)
+
+
+def fsdp(model, codec, **options):
+    """A codec for the gradients of a sharded model; see gradlab.sharded."""
+    from gradlab import sharded
+    return sharded.fsdp(model, codec, **options)
 
 
 class Worker:

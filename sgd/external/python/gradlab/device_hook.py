@@ -3,7 +3,7 @@ import torch
 import torch.distributed as dist
 
 from gradlab import device
-from gradlab.library import Error
+from gradlab.library import SKIPPED, Error, NotFinite
 
 
 class OnDevice:
@@ -12,30 +12,26 @@ class OnDevice:
     def __init__(self, codec, rank, seed):
         self.make = lambda name, n: device.codec(codec, n, name, rank, seed)
         self.there = self.make("", 1) is not None
-        self.codecs, self.restored = {}, {}
+        self.codecs = {}
 
     def codec(self, name, n):
         if name not in self.codecs:
             self.codecs[name] = self.make(name, n)
-        if name in self.restored:
-            self.codecs[name].restore(self.restored.pop(name))
         return self.codecs[name]
 
     def state(self, name):
         """What a tensor's codec must keep, as the library has it."""
-        if name in self.restored:
-            return self.restored[name]
         return self.codecs[name].state() if name in self.codecs else b""
 
-    def average(self, of, flat, tensors):
-        """Replaces flat, the gradients of (name, elements) one behind the other, by their mean over the ranks."""
+    def average(self, of, flat, tensors, factor):
+        """Replaces flat, the gradients of (name, elements) one behind the other, by factor times their sum over the ranks."""
         codecs, sizes = [self.codec(*t) for t in tensors], [n for _, n in tensors]
         payloads = []
         for (name, _), codec, g in zip(tensors, codecs, flat.float().split(sizes)):
             try:
                 payloads.append(codec.encode(g, of.steps))
             except device.NotFinite as why:
-                raise Error("rank %d, step %d, %s: %s" % (of.rank, of.steps, name, why))
+                raise Error("rank %d, step %d, %s: %s%s" % (of.rank, of.steps, name, why, SKIPPED))
         if codecs[0].sums is not None:
             total = self.sum(of, torch.cat(payloads).view(codecs[0].sums))
         else:
@@ -46,7 +42,7 @@ class OnDevice:
                         codec.add_to(dst, part)
                     except ValueError as why:
                         raise Error("rank %d, step %d, %s: payload of rank %d: %s" % (of.rank, of.steps, name, rank, why))
-        flat.copy_(total * (1 / of.world) + 0.0)  # a zero has no sign, as elsewhere
+        flat.copy_(total * factor + 0.0)  # a zero has no sign, as elsewhere
 
     def sum(self, of, own):
         # All backends sum where the gradients are; gloo copies them to pinned memory itself.
@@ -56,7 +52,7 @@ class OnDevice:
         of.all_reduce(sent, dist.ReduceOp.SUM)
         total = sent.to(own.dtype).float()
         if not total.isfinite().all():
-            raise Error("rank %d, step %d: a sum is beyond the range of %s; use bf16, or scale the loss" % (of.rank, of.steps, own.dtype))
+            raise NotFinite("rank %d, step %d: a sum is beyond the range of %s; use bf16, or scale the loss" % (of.rank, of.steps, own.dtype))
         return total
 
     def gather(self, of, codecs, payloads, home):

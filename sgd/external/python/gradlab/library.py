@@ -3,7 +3,7 @@ import ctypes
 import json
 import os
 
-ABI = 1
+ABI = 2
 FILE = "libgradlab.so"  # not gradlab.so, which Python would take for this package
 BUILD = "CGO_ENABLED=1 go build -buildmode=c-shared -o libgradlab.so ./compress/hook/clib"
 
@@ -37,13 +37,21 @@ class Error(RuntimeError):
     """What the library refused."""
 
 
+# What there is to do about a gradient that is not finite.
+SKIPPED = ". Where a GradScaler skips such steps, tell of it: scaler="
+
+
+class NotFinite(Error):
+    """NaN or Inf in a gradient, or in a sum of them."""
+
+
 def call(name, *args):
     """Calls a function whose last argument is the place for an error."""
     f, text = getattr(library(), name), PTR()
     f.restype = I64
     n = f(*args, ctypes.byref(text))
     if n < 0:
-        raise Error(_taken(text, None))
+        raise (NotFinite if n == -2 else Error)(_taken(text, None))
     return n
 
 

@@ -20,8 +20,9 @@ class Module(gradlab.Worker):
     train_set, test_set: with data=external, what samples are read from, by number; an item
         is (input, target). Without them samples are the run's own.
     correct_fn(output, target): the number of right predictions, or False where there is
-        nothing to be right about (the loss then compares runs); the default compares the
-        largest output with the target.
+        nothing to be right about (the loss then compares runs). The default compares the
+        largest output with the target, of several outputs the first or the one that is called
+        logits; where a sample of the program's own has no class for its target, it is False.
     metrics_fn(output, target): other means over a batch, by name: {"mae": 0.3}.
     metrics: whether more or less is better of each, perhaps with its unit: {"mae": "less"},
         {"delay": ("less", "ms")}.
@@ -42,7 +43,9 @@ class Module(gradlab.Worker):
                  init_fn=None, metrics_fn=None, metrics=None, device="cpu", threads=1):
         set_threads(threads)
         self.make, self.model = (None, model) if isinstance(model, torch.nn.Module) else (model, None)
-        self.loss_fn, self.correct_fn, self.init_fn = loss_fn, correct if correct_fn is None else correct_fn, init_fn or reset
+        if correct_fn is None:
+            correct_fn = correct if train_set is None or is_class(train_set[0][1]) else False
+        self.loss_fn, self.correct_fn, self.init_fn = loss_fn, correct_fn, init_fn or reset
         self.metrics_fn, self.metrics = metrics_fn or (lambda output, target: {}), dict(metrics or {})
         self.counts = correct_fn is not False
         self.sets, self.device, self.copies = (train_set, test_set), cuda.claim(device), None
@@ -251,10 +254,21 @@ def set_threads(n):
 
 
 def is_norm(m):
-    return isinstance(m, (torch.nn.modules.batchnorm._NormBase, torch.nn.LayerNorm, torch.nn.GroupNorm, torch.nn.LocalResponseNorm))
+    return isinstance(m, (torch.nn.modules.batchnorm._NormBase, torch.nn.LayerNorm, torch.nn.GroupNorm, torch.nn.LocalResponseNorm,
+                          getattr(torch.nn, "RMSNorm", torch.nn.LayerNorm)))
+
+
+def is_class(target):
+    """Whether a sample's target is the number of its class."""
+    target = torch.as_tensor(target)
+    return target.dim() == 0 and not target.is_floating_point()
 
 
 def correct(output, target):
+    if isinstance(output, dict):
+        output = output["logits"] if "logits" in output else next(iter(output.values()))
+    elif isinstance(output, (tuple, list)):
+        output = output[0]
     if output.dim() != 2 or target.is_floating_point():
         return 0
     return (output.argmax(1) == target).sum()

@@ -10,7 +10,6 @@ own. `python3 -m gradlab.virtual train.py` runs a script that names another back
 """
 import collections
 import datetime
-import functools
 import inspect
 import json
 import multiprocessing.util
@@ -19,6 +18,7 @@ import socket
 import sys
 import threading
 import time
+import weakref
 from contextlib import contextmanager
 
 import torch
@@ -26,13 +26,10 @@ import torch.distributed as dist
 from torch._C import _distributed_c10d as c10d
 
 import gradlab
-from gradlab import futures
+from gradlab.operations import Waiter, in_order, one_type, overloads, results, size, then, width
 
 WHERE, STATED = "GRADLAB_VIRTUAL", "GRADLAB_STATED"
 ENDED = "the virtual cluster has ended; gradlab virtual says why"
-
-# Gloo has no sums of these types; the cluster is told of the narrow ones.
-WIDER = {torch.bfloat16: torch.float32, torch.int16: torch.int32}
 
 
 def now():
@@ -185,138 +182,21 @@ class Clock:
             self.tell("step")
 
 
-class Waiter(c10d.Work):
-    """An operation: complete when gloo has moved the numbers, and later on the virtual clock.
-
-    outputs is the result where it is not gloo's own, and finish puts it there.
-    """
-
-    def __init__(self, clock, id, inner, outputs=None, finish=None):
-        super().__init__()
-        self.clock, self.id, self.inner = clock, id, inner
-        self.outputs, self.finish, self.lock = outputs, finish, threading.Lock()
-
-    def settle(self):
-        """Puts the result where it belongs, once."""
-        with self.lock:
-            if self.finish is not None:
-                with torch.no_grad():
-                    self.finish()
-                self.finish = None
-
-    def wait(self, *timeout):
-        self.clock.tell("wait", id=self.id)
-        try:
-            done = self.inner.wait(*timeout)
-            self.settle()
-            return done
-        finally:
-            self.clock.skip()
-
-    def get_future(self):
-        future = self.inner.get_future()
-        if self.outputs is not None:
-            future = futures.plain_then(future, lambda f: (f.value(), self.settle(), self.outputs)[2])
-        return futures.stand(future, self.clock, [("wait", self.id)])
-
-    def is_completed(self):
-        """Whether the result is there: a caller that knows it has waited for it."""
-        if not self.inner.is_completed():
-            return False
-        self.settle()
-        self.clock.tell("wait", id=self.id)
-        return True
-
-    def is_success(self):
-        return self.inner.is_success()
-
-    def exception(self):
-        return self.inner.exception()
-
-    def result(self):
-        if self.outputs is None:
-            return self.inner.result()
-        self.settle()
-        return self.outputs
-
-    def _source_rank(self):
-        return self.inner._source_rank()
-
-    source_rank = _source_rank
-
-    def synchronize(self):
-        self.wait()
+# What PyTorch may ask of a group's backend and not of the group.
+ASKED = ("allgather", "all_gather_single", "all_gather_single_coalesced", "allgather_coalesced", "allreduce", "allreduce_coalesced",
+         "all_to_all_single", "alltoall", "barrier", "broadcast", "gather", "recv", "recv_anysource", "reduce", "reduce_scatter",
+         "reduce_scatter_single", "reduce_scatter_single_coalesced", "scatter", "send")
 
 
-def size(tensors):
-    """Bytes of tensors; of a sparse one, those of its indices and values."""
-    return sum(size([t._indices(), t._values()]) if t.is_sparse else t.numel() * t.element_size() for t in tensors)
-
-
-def in_order(t, wider=False):
-    """The tensor, or a copy that gloo can take: it reads memory in order, and does not add up all types."""
-    if t.layout != torch.strided:
-        return t
-    return (t.to(WIDER[t.dtype]) if wider and t.dtype in WIDER else t).contiguous()
-
-
-def results(tensors, wider=False):
-    """Tensors for gloo to write to, and what copies them to their places; None: they are the places."""
-    for t in tensors:
-        if t.layout == torch.strided and torch._debug_has_internal_overlap(t) == 1:
-            raise ValueError("elements of a tensor of shape %s and strides %s share memory, so no result can be written there; give t.clone()"
-                             % (tuple(t.shape), t.stride()))
-    moved = [in_order(t, wider) for t in tensors]
-    if all(t is m for t, m in zip(tensors, moved)):
-        return moved, None
-
-    def finish():
-        for t, m in zip(tensors, moved):
-            if t is not m:
-                t.copy_(m)
-
-    return moved, finish
-
-
-FIELDS = dict(root="rootRank", op="reduceOp", timeout="timeout")
-
-
-def overloads(kind, *fields, empty=(), lists=True):
-    """A method takes what that of ProcessGroup takes: lists of tensors and options of a kind, or
-    this rank's tensors and fields of the options. Lists of the names in empty may be."""
-    fields += ("timeout",)
-
-    def decorate(method):
-        names = list(inspect.signature(method).parameters)[1:-1]
-
-        @functools.wraps(method)
-        def collective(self, *args, **named):
-            args, rest = list(args[:len(names)]), list(args[len(names):])
-            for name in names[len(args):]:
-                key = next((k for k in (name, name[:-1]) if k in named), None)
-                if key is None:
-                    raise TypeError("%s: argument %s is missing" % (method.__name__, name))
-                args.append(named.pop(key))
-            opts = rest.pop(0) if rest and (rest[0] is None or isinstance(rest[0], kind)) else named.pop("opts", None)
-            opts = kind() if opts is None else opts
-            if len(rest) > len(fields) or not named.keys() <= set(fields):
-                raise TypeError("%s takes %s, and options or %s" % (method.__name__, ", ".join(names) or "no tensor", ", ".join(fields)))
-            for field, value in list(zip(fields, rest)) + list(named.items()):
-                if value is not None:
-                    setattr(opts, FIELDS[field], value)
-            if lists:
-                if any(isinstance(a, torch.Tensor) for a in args):
-                    args = [[a] if len(names) == 1 or isinstance(a, torch.Tensor) or a else [] for a in args]
-                for name, a in zip(names, args):
-                    if not a and name not in empty:
-                        raise ValueError("%s: %s is empty; want at least one tensor" % (method.__name__, name))
-                    if a and isinstance(a[0], (list, tuple)) and (len(a) > 1 or not a[0]):
-                        raise ValueError("%s: %s is %d lists of tensors; want one, and not an empty one" % (method.__name__, name, len(a)))
-            return method(self, *args, opts)
-
-        return collective
-
-    return decorate
+def backend_of(group):
+    """A backend that hands all it is asked to the group, so that no way in goes past the clock; None where
+    PyTorch lets no class of Python be one."""
+    kind = getattr(c10d, "Backend", None)
+    if kind is None or not hasattr(kind, "all_gather_single"):
+        return None
+    of = weakref.ref(group)
+    methods = {name: lambda self, *args, name=name: getattr(of(), name)(*args) for name in ASKED if hasattr(Group, name)}
+    return type("Backend", (kind,), dict(methods, getBackendName=lambda self: "gradlab"))(group.me, group.world)
 
 
 class Group(dist.ProcessGroup):
@@ -333,6 +213,10 @@ class Group(dist.ProcessGroup):
         if sum(Group.made.values()) > 1:  # gloo waits for all ranks of the group here
             clock.tell("wait", id=clock.begin("barrier", **self.where))
         self.inner = dist.ProcessGroupGloo(store, rank, world, timeout)
+        self.backend = backend_of(self)
+        if self.backend is not None:
+            self._register_backend(torch.device("cpu"), dist.ProcessGroup.BackendType.CUSTOM, self.backend)
+            self._set_default_backend(dist.ProcessGroup.BackendType.CUSTOM)
         # PyTorch's own code may hold an operation when Python holds it no more.
         self.kept = collections.deque(maxlen=1024)
 
@@ -349,7 +233,7 @@ class Group(dist.ProcessGroup):
         return self.world
 
     def _set_group_name(self, name):
-        """PyTorch keeps the name with C++ backends, of which there are none."""
+        """PyTorch keeps the name with backends, and older ones have none here."""
         self.called = name
 
     @property
@@ -415,6 +299,16 @@ class Group(dist.ProcessGroup):
         return self.begin("all_gather", lambda: self.inner.allgather([parts], [in_order(input).view(-1)]), output, finish or (lambda: None),
                           bytes=size([input]))
 
+    def all_gather_single_coalesced(self, outputs, inputs, *opts):
+        sizes = [t.numel() for t in inputs]
+        whole = torch.empty(self.world * sum(sizes), dtype=one_type("all_gather", inputs))
+
+        def finish():
+            for t, part in zip(outputs, whole.view(self.world, -1).split(sizes, 1)):
+                t.copy_(part.reshape(t.shape))
+
+        return then(self.all_gather_single(whole, torch.cat([t.reshape(-1) for t in inputs])), finish, outputs)
+
     def allgather_coalesced(self, output_lists, input_list, *opts):
         pairs = [results(outputs) for outputs in output_lists]
         own = [in_order(t) for t in input_list]
@@ -464,6 +358,16 @@ class Group(dist.ProcessGroup):
         if input.numel() != self.world * output.numel():
             raise ValueError("reduce_scatter: an input of %d elements; want %d for each of %d ranks" % (input.numel(), output.numel(), self.world))
         return self.reduce_scatter([output], [list(in_order(input).view(self.world, -1).unbind())], *opts)
+
+    def reduce_scatter_single_coalesced(self, outputs, inputs, *opts):
+        sizes = [t.numel() for t in outputs]
+        own = torch.empty(sum(sizes), dtype=one_type("reduce_scatter", inputs))
+
+        def finish():
+            for t, part in zip(outputs, own.split(sizes)):
+                t.copy_(part.view(t.shape))
+
+        return then(self.reduce_scatter_single(own, torch.cat([t.reshape(self.world, -1) for t in inputs], 1), *opts), finish, outputs)
 
     @overloads(c10d.AllToAllOptions, lists=False)
     def all_to_all_single(self, output, input, output_split_sizes, input_split_sizes, opts):
@@ -518,12 +422,6 @@ class Group(dist.ProcessGroup):
     def recv_anysource(self, tensors, tag=0):
         moved, finish = results(tensors)
         return self.begin("recv", lambda: self.inner.recv_anysource(moved, tag), tensors, finish, peer=-1, tag=tag)
-
-
-def width(tensors):
-    """Bytes of an element, by which sums are cut into chunks."""
-    widths = {t.element_size() for t in tensors if not t.is_sparse}
-    return widths.pop() if len(widths) == 1 else 1
 
 
 def monitored_barrier(group=None, timeout=None, wait_all_ranks=False):
