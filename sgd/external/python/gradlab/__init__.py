@@ -30,7 +30,7 @@ def ddp_hook(codec, model=None, seed=0, process_group=None, device=False):
 class Worker:
     """A model: subclass it, list its tensors, and write init, step and evaluate.
 
-    tensors: a list of (name, (rows, cols), role), role one of weight, bias, norm, buffer.
+    tensors: a list of (name, (rows, cols), role), role one of weight, embedding, bias, norm, buffer.
     Params and gradients are dicts of float32 arrays of those shapes, by name.
     """
 

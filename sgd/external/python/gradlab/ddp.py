@@ -285,10 +285,10 @@ class State:
 
 def called(model):
     """The names and roles of a model's parameters."""
-    from gradlab.pytorch import is_norm
+    from gradlab.pytorch import roles_of
     model = getattr(model, "module", model)
-    norms = {id(p) for m in model.modules() if is_norm(m) for p in m.parameters(recurse=False)}
-    return {id(p): (name, "norm" if id(p) in norms else "weight" if p.dim() > 1 else "bias") for name, p in model.named_parameters()}
+    roles = roles_of(model)
+    return {id(p): (name, roles[id(p)]) for name, p in model.named_parameters()}
 
 
 def ddp_hook(codec, model=None, seed=0, process_group=None, device=False):
