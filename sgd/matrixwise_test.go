@@ -58,6 +58,8 @@ func TestTablesAreNoMatrices(t *testing.T) {
 	for text, want := range map[string]string{
 		"chain(decay,sgd)":    "table matrix row column",
 		"adamw":               "table matrix row column",
+		"soap":                "table matrix row column",
+		"dion(decay=0.1)":     "matrix",
 		"muon(decay=0.1)":     "matrix",
 		"lamb(decay=0.1)":     "table matrix row column",
 		"decoupled(all=true)": "table matrix row column bias",
