@@ -48,6 +48,15 @@ var matrixFormulas = map[string]func() formula{
 	"soap(beta1=0.8,beta2=0.9,beta=0.7,eps=0.01,decay=0.2,every=3,most=2)": func() formula {
 		return bothSoap(sgd.SOAP{Beta1: 0.8, Beta2: 0.9, Beta: 0.7, Eps: 0.01, Decay: 0.2, Every: 3, Most: 2})
 	},
+	"shampoo(most=2)": func() formula { return bothShampoo(shampooDefaults(2)) },
+	"shampoo(beta1=0.8,beta2=0.9,beta=0.7,eps=0.01,graft=0.1,decay=0.2,every=3,most=3)": func() formula {
+		return bothShampoo(sgd.Shampoo{Beta1: 0.8, Beta2: 0.9, Beta: 0.7, Eps: 0.01, Graft: 0.1, Decay: 0.2, Every: 3, Most: 3})
+	},
+	"shampoo(eps=0.001)": func() formula {
+		o := shampooDefaults(8192)
+		o.Eps = 0.001
+		return bothShampoo(o)
+	},
 	"dion(0.5)": func() formula { return hidden(dion64(sgd.Dion{Fraction: 0.5, Mu: 0.95}, nil)) },
 	"dion(1,mu=0.4,decay=0.2)": func() formula {
 		return hidden(dion64(sgd.Dion{Fraction: 1, Mu: 0.4, Decay: 0.2}, nil))
@@ -63,7 +72,10 @@ var loose = map[string]float64{
 	"groups(muon,on(adamw(decay=0),lr=0.1))":                                    1e-5,
 	"normuon":                                                                   1e-5,
 	"normuon(beta=0.5,nesterov=false,decay=0.3,coefficients=cubic,steps=9,scale=moonshot,beta2=0.7)": 3e-5,
-	"soap(most=2)": 1e-4,
+	"shampoo(most=2)": 1e-4,
+	"shampoo(beta1=0.8,beta2=0.9,beta=0.7,eps=0.01,graft=0.1,decay=0.2,every=3,most=3)": 1e-4,
+	"shampoo(eps=0.001)": 1e-4,
+	"soap(most=2)":       1e-4,
 	"soap(beta1=0.8,beta2=0.9,beta=0.7,eps=0.01,decay=0.2,every=3,most=2)": 1e-4,
 	"dion(0.5)":                1e-4,
 	"dion(1,mu=0.4,decay=0.2)": 1e-4,
@@ -428,15 +440,19 @@ func power64(l, q, v matrix64) (matrix64, matrix64) {
 	return columns64(l.times(sorted.t())), rows
 }
 
-// bothSoap has the rule for the matrix, and Adam's part of it for the bias.
-func bothSoap(o sgd.SOAP) formula {
-	matrix, bias := soap64(o), o
-	bias.Decay = 0
-	vector := soap64(bias)
+// both has a rule for the matrix, and one for the bias.
+func both(matrix, vector rule64) formula {
 	return func(g, w []float64, lr float64, n int) []float64 {
 		out := matrix(rows64(g[:formulaWeights], 2), rows64(w[:formulaWeights], 2), lr, n).flat()
 		return append(out, vector(rows64(g[formulaWeights:], 1), rows64(w[formulaWeights:], 1), lr, n).flat()...)
 	}
+}
+
+// bothSoap has the rule for the matrix, and Adam's part of it for the bias.
+func bothSoap(o sgd.SOAP) formula {
+	vector := o
+	vector.Decay = 0
+	return both(soap64(o), soap64(vector))
 }
 
 func TestSoapVector(t *testing.T) {
@@ -515,4 +531,71 @@ func TestDionVector(t *testing.T) {
 	m := matrix64{{.95, 1.9371428571}, {2.85, 3.8114285714}, {4.75, 5.6857142857}}
 	again := dion64(sgd.Dion{Fraction: 0.5, Mu: 0.95}, matrix64{{.6225235652}, {.7826010534}})
 	near64(t, "second step", rule(zeros64(3, 2), m, 1, 1), 1e-9, again(m, m, 1, 0).flat()...)
+}
+
+func shampooDefaults(most int) sgd.Shampoo {
+	return sgd.Shampoo{Beta1: 0.9, Beta2: 0.999, Beta: 0.99, Eps: 1e-12, Graft: 1e-8, Decay: 0.01, Every: 10, Most: most}
+}
+
+// power of a symmetric matrix plus eps·I.
+func (m matrix64) power(p, eps float64) matrix64 {
+	q := eigen64(m)
+	d := q.t().times(m).times(q)
+	for i := range d {
+		for j := range d {
+			if i != j {
+				d[i][j] = 0
+			}
+		}
+		d[i][i] = math.Pow(max(d[i][i], 0)+eps, p)
+	}
+	return q.times(d).times(q.t())
+}
+
+// shampoo64 is Shi et al. 2023, grafted on Adam.
+func shampoo64(o sgd.Shampoo) rule64 {
+	var l, r, a, b, m, v matrix64
+	return func(g, w matrix64, lr float64, n int) matrix64 {
+		rows, cols := len(g), len(g[0])
+		left, right := rows > 1 && rows <= o.Most, rows > 1 && cols <= o.Most
+		if n == 0 {
+			l, r, m, v = zeros64(rows, rows), zeros64(cols, cols), zeros64(rows, cols), zeros64(rows, cols)
+		}
+		l, r = l.plus(o.Beta, 1-o.Beta, g.times(g.t())), r.plus(o.Beta, 1-o.Beta, g.t().times(g))
+		m = m.plus(o.Beta1, 1-o.Beta1, g)
+		step := zeros64(rows, cols)
+		t := float64(n + 1)
+		for i := range v {
+			for j := range v[i] {
+				v[i][j] = o.Beta2*v[i][j] + (1-o.Beta2)*g[i][j]*g[i][j]
+				step[i][j] = m[i][j] / (1 - math.Pow(o.Beta1, t)) / (math.Sqrt(v[i][j]/(1-math.Pow(o.Beta2, t))) + o.Graft)
+			}
+		}
+		if left || right {
+			p := -0.5
+			if left && right {
+				p = -0.25
+			}
+			if n%o.Every == 0 {
+				full := 1 / (1 - math.Pow(o.Beta, t))
+				a, b = l.by(full).power(p, o.Eps), r.by(full).power(p, o.Eps)
+			}
+			s := m
+			if left {
+				s = a.times(s)
+			}
+			if right {
+				s = s.times(b)
+			}
+			step = s.by(length(step.flat()) / length(s.flat()))
+		}
+		return step.plus(lr, lr*o.Decay, w)
+	}
+}
+
+// bothShampoo has the rule for the matrix, and Adam for the bias.
+func bothShampoo(o sgd.Shampoo) formula {
+	vector := o
+	vector.Decay = 0
+	return both(shampoo64(o), shampoo64(vector))
 }

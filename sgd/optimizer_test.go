@@ -180,6 +180,7 @@ func TestWhole(t *testing.T) {
 	for text, want := range map[string]bool{
 		"sgd": false, "chain": false, "clip": true, "chain(decay,clip,sgd)": true,
 		"chain(decay,chain(clip,sgd))": true, "chain(clipvalue,adam)": false, "groups(muon,adamw)": true,
+		"soap": true, "shampoo": true, "dion": true, "normuon": true,
 	} {
 		if got := sgd.NeedsWhole(sgd.Optimizers.MustParse(text)); got != want {
 			t.Errorf("%s needs whole tensors: %v, want %v", text, got, want)
@@ -225,6 +226,9 @@ func TestRefusals(t *testing.T) {
 		"dion(0)":                    `"fraction" is 0; want more than 0 and at most 1`,
 		"dion(mu=1)":                 `"mu" is 1`,
 		"dion(decay=-1)":             `"decay" is -1`,
+		"shampoo(graft=0)":           `"graft" is 0; want more than 0`,
+		"shampoo(eps=0)":             `"eps" is 0; want more than 0`,
+		"shampoo(every=0)":           `"every" is 0; want at least 1 update`,
 		"muon(steps=-1)":             `"steps" is -1; want 0 to 100`,
 		"adagrad(initial=-1)":        `"initial" is -1`,
 		"adagrad(eps=0)":             `both 0`,

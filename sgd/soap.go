@@ -76,61 +76,24 @@ func (o SOAP) New(l Layout) (Transform, error) {
 		matrixwise: newMatrixwise(l, func(Span) bool { return true }), o: o,
 		m: make([]float32, l.Size()), v: make([]float32, l.Size()),
 	}
-	t.beside = newBeside(l, t.taken, func(s Span) int {
-		r, c := sided(s, o.Most)
-		return 2 * (r*r + c*c)
-	})
-	values, most, side := 0, 0, 0
-	for _, s := range t.taken {
-		if r, c := sided(s, o.Most); r+c > 0 {
-			values, most, side = max(values, 2*(r*r+c*c)), max(most, s.Len()), max(side, r, c)
-		}
-	}
-	t.values, t.g, t.next = make([]float32, values), make([]float32, most), make([]float32, most)
-	t.a, t.b, t.d, t.e = make([]float64, side*side), make([]float64, side*side), make([]float64, side), make([]float64, side)
-	t.order = make([]int, side)
+	t.sides = newSides(l, t.taken, o.Most, o.Beta)
 	t.kernel = t.step
 	return t, nil
 }
 
 type soap struct {
 	matrixwise
-	beside
+	sides
 	o    SOAP
 	m, v []float32
-
-	// Of one tensor at a time.
-	values, g, next []float32 // what is beside it; gradient; a product
-	a, b, d, e      []float64 // of a side
-	order           []int
-}
-
-// basis is a side of a matrix: its sums, and their eigenvectors as rows.
-type basis struct {
-	n          int // 0: none
-	sums, rows []float32
-}
-
-// bases are those of a span in t.values.
-func (t *soap) bases(s Span) (left, right basis) {
-	r, c := sided(s, t.o.Most)
-	v := t.values
-	cut := func(n int) (b basis) {
-		b.n, b.sums, b.rows, v = n, v[:n*n], v[n*n:2*n*n], v[2*n*n:]
-		return b
-	}
-	left = cut(r)
-	return left, cut(c)
 }
 
 func (t *soap) step(u, w []float32, s Span, at Step) {
-	r, c := sided(s, t.o.Most)
-	if r+c == 0 {
+	if r, c := sided(s, t.o.Most); r+c == 0 {
 		t.adam(u, w, s, at)
 		return
 	}
-	t.load(t.values[:2*(r*r+c*c)], s)
-	left, right := t.bases(s)
+	left, right := t.open(s)
 	g := t.g[:s.Len()]
 	copy(g, u)
 	if at.N == 0 || f32.MaxAbs(left.rows) == 0 && f32.MaxAbs(right.rows) == 0 {
@@ -152,7 +115,7 @@ func (t *soap) step(u, w []float32, s Span, at Step) {
 			t.turn(m, s, left, right, false)
 		}
 	}
-	t.store(s, t.values[:2*(r*r+c*c)])
+	t.close(s)
 }
 
 // adam takes Adam's step; with w it decays, too.
@@ -174,30 +137,6 @@ func (t *soap) adam(u, w []float32, s Span, at Step) {
 func (t *soap) decay(u, w []float32, s Span, at Step) {
 	if t.o.Decay != 0 && s.Role.IsWeight() {
 		f32.Axpy(u, float32(at.LR*t.o.Decay), w)
-	}
-}
-
-// turn takes a matrix into the bases of its sides, or back.
-func (t *soap) turn(x []float32, s Span, left, right basis, back bool) {
-	y, r, c := t.next[:s.Len()], s.Rows, s.Cols
-	if left.n > 0 {
-		f32.Gemm(back, false, r, c, r, 1, left.rows, r, x, c, 0, y, c)
-		copy(x, y)
-	}
-	if right.n > 0 {
-		f32.Gemm(false, !back, r, c, c, 1, x, c, right.rows, c, 0, y, c)
-		copy(x, y)
-	}
-}
-
-// sum adds a gradient's squares to those of the sides.
-func (t *soap) sum(left, right basis, s Span, g []float32) {
-	keep, add, r, c := float32(t.o.Beta), float32(1-t.o.Beta), s.Rows, s.Cols
-	if left.n > 0 {
-		f32.Gemm(false, true, r, r, c, add, g, c, g, c, keep, left.sums, r)
-	}
-	if right.n > 0 {
-		f32.Gemm(true, false, c, c, r, add, g, c, g, c, keep, right.sums, c)
 	}
 }
 
@@ -251,13 +190,6 @@ func (t *soap) renew(b basis, s Span, left bool) {
 	}
 	portable.Orthonormal(t.b[:n*n], n)
 	round(b.rows, t.b)
-}
-
-// round sets x to what is in y.
-func round(x []float32, y []float64) {
-	for i := range x {
-		x[i] = float32(y[i])
-	}
 }
 
 // Slots lists the moments, and what is beside the tensors.
