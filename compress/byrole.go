@@ -7,7 +7,7 @@ var _ = Families.Add("byrole", "a codec for each role of a tensor",
 
 // ByRole picks the codec by what a tensor is for, once, at construction.
 //
-//	C = weight, bias or norm, by the block's role
+//	C = weight, bias or norm, by the block's role; tables (role embedding) are weights
 //
 // Biases and the parameters of normalisations are few and steer much; most
 // published runs leave them alone. hivemind's role-adaptive chooser is the
@@ -19,7 +19,7 @@ var _ = Families.Add("byrole", "a codec for each role of a tensor",
 //
 // Cost: none.
 type ByRole struct {
-	Weight Family `doc:"codec of matrices and filters, and of blocks without a role"`
+	Weight Family `doc:"codec of matrices, filters and tables, and of blocks without a role"`
 	Bias   Family `doc:"codec of additive terms"`
 	Norm   Family `doc:"codec of scales and shifts of normalisations"`
 }

@@ -36,7 +36,7 @@ const (
 // lies in one shard. Never a fusion bucket: state must survive re-bucketing.
 type Block struct {
 	Name       string // the tensor's name, with its slice if it is split
-	Role       string // what the tensor is for: weight, bias or norm; "" if unknown
+	Role       string // what the tensor is for: weight, embedding, bias or norm; "" if unknown
 	Rows, Cols int    // explicit matrix shape; a vector is 1×n
 	Rank       int    // the rank that encodes here (−1: decode only)
 	World      int    // number of ranks that encode this block

@@ -48,7 +48,7 @@ func (o AdamW) New(l Layout) (Transform, error) {
 
 // shrink adds lr·rate·w to an update: decay beside a rule.
 func shrink(l Layout, rate float64, all bool) Transform {
-	decayed := domain{l.Size(), l.Ranges(func(s Span) bool { return s.Role == Weight || all && s.Role != Buffer })}
+	decayed := domain{l.Size(), l.Ranges(func(s Span) bool { return s.Role.IsWeight() || all && s.Role != Buffer })}
 	return &local{decayed, func(u, params []float32, r Range, s Step) {
 		f32.Axpy(u[r.Lo:r.Hi], float32(s.LR*rate), params[r.Lo:r.Hi])
 	}}

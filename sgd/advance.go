@@ -8,8 +8,8 @@ import (
 
 // Local is a Transform that treats every value by itself, so that any stretch
 // of a vector can take its step alone, with the same bits. Every Transform of
-// this package is Local but those that need norms: clip, and lars and lamb, which
-// are Tensorwise.
+// this package is Local but those that need norms or whole matrices: clip, and
+// lars, lamb, muon and others, which are Tensorwise.
 type Local interface {
 	Transform
 	// ApplyRange is Apply on the values r.Lo … r.Hi−1 alone; u and params are

@@ -13,7 +13,8 @@ import (
 //
 // ‖g‖ runs over all trainable spans together and is summed in float64, so the
 // direction is kept. It needs the whole vector at once (NeedsWhole). With by=role it
-// runs over all weights, all biases and all normalisations, each for itself; with
+// runs over all weights, all tables (Role Embedding), all
+// biases and all normalisations, each for itself; with
 // by=tensor over every tensor for itself.
 //
 // Tuning: log ‖g‖ of a healthy run and take a little more than its median;
@@ -56,7 +57,7 @@ func (o Clip) NewFilter(l Layout) (Transform, error) {
 	t := &clip{norm: o.Norm}
 	switch o.By {
 	case "role":
-		for _, role := range []Role{Weight, Bias, Norm} {
+		for _, role := range []Role{Weight, Embedding, Bias, Norm} {
 			t.groups = append(t.groups, domain{l.Size(), l.Ranges(func(s Span) bool { return s.Role == role })})
 		}
 	case "tensor":

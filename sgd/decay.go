@@ -6,7 +6,7 @@ import "github.com/gradlab/gradlab/internal/f32"
 //
 //	g ← g + rate·w
 //
-// on spans of Role Weight only, or on all trainable spans with all=true. Biases
+// on spans of Role Weight or Embedding only, or on all trainable spans with all=true. Biases
 // and the scale and shift of normalisations are left alone, as in Goyal et al.
 // 2017. The term joins the gradient after averaging and so is never scaled with
 // the loss or with the number of workers (their remark 1).
@@ -56,7 +56,7 @@ func (o Decay) NewFilter(l Layout) (Transform, error) {
 		return nil, err
 	}
 	rate := float32(o.Rate)
-	decayed := domain{l.Size(), l.Ranges(func(s Span) bool { return s.Role == Weight || o.All && s.Role != Buffer })}
+	decayed := domain{l.Size(), l.Ranges(func(s Span) bool { return s.Role.IsWeight() || o.All && s.Role != Buffer })}
 	if o.Momentum > 0 {
 		t := &decayVelocity{rate: rate, momentum: float32(o.Momentum), v: make([]float32, l.Size())}
 		t.local = local{decayed, t.step}

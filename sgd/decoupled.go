@@ -5,7 +5,7 @@ package sgd
 //
 //	w ← w − rule(g) − lr·rate·w
 //
-// on tensors of Role Weight, or on all trainable ones with all=true (as PyTorch's
+// on tensors of Role Weight or Embedding, or on all trainable ones with all=true (as PyTorch's
 // AdamW does unless told otherwise). The decay takes part in the schedule by lr and
 // passes through no moment and no norm. AdamW is decoupled(adam), and has a name of
 // its own, adamw.

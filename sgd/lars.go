@@ -14,7 +14,7 @@ import (
 //	v ← β·v + lr·λ·(g + decay·w)
 //	w ← w − v                           nesterov: w ← w − (lr·λ·(g + decay·w) + β·v)
 //
-// λ is 1 where ‖w‖ or ‖g‖ is 0. It acts on tensors of Role Weight. Biases and
+// λ is 1 where ‖w‖ or ‖g‖ is 0. It acts on tensors of Role Weight or Embedding. Biases and
 // normalisations, and tensors whose name contains one of Skip, take a plain step
 // with momentum, λ = 1 and no decay, as in the MLPerf reference, whose rule this is
 // with the defaults. Differences: the paper adapts every tensor (all=true); the

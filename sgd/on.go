@@ -22,7 +22,7 @@ import (
 // Cost: that of the rule inside.
 type On struct {
 	Rule  Optimizer `doc:"the update rule"`
-	Roles []string  `doc:"weight, bias, norm; none: all of them"`
+	Roles []string  `doc:"weight, embedding, bias, norm; none: all of them"`
 	Names []string  `doc:"parts of names of tensors; none: any name"`
 	LR    float64   `spec:"lr" doc:"what the learning rate is multiplied by, at least 0"`
 }
@@ -42,7 +42,9 @@ func (o On) Validate() error {
 	return check(o.LR >= 0, "lr", o.LR, "at least 0")
 }
 
-func trainableRoles() []string { return []string{Weight.String(), Bias.String(), Norm.String()} }
+func trainableRoles() []string {
+	return []string{Weight.String(), Embedding.String(), Bias.String(), Norm.String()}
+}
 
 // Takes says whether the rule is for span s.
 func (o On) Takes(s Span) bool {

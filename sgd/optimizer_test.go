@@ -179,7 +179,8 @@ func TestRanges(t *testing.T) {
 func TestWhole(t *testing.T) {
 	for text, want := range map[string]bool{
 		"sgd": false, "chain": false, "clip": true, "chain(decay,clip,sgd)": true,
-		"chain(decay,chain(clip,sgd))": true, "chain(clipvalue,adam)": false,
+		"chain(decay,chain(clip,sgd))": true, "chain(clipvalue,adam)": false, "groups(muon,adamw)": true,
+		"soap": true, "shampoo": true, "dion": true, "normuon": true,
 	} {
 		if got := sgd.NeedsWhole(sgd.Optimizers.MustParse(text)); got != want {
 			t.Errorf("%s needs whole tensors: %v, want %v", text, got, want)
@@ -212,6 +213,23 @@ func TestRefusals(t *testing.T) {
 		"momentum(beta=1)":           `"beta" is 1; want more than -1 and less than 1`,
 		"nesterov(beta=-1)":          `"beta" is -1`,
 		"adagrad(eps=-1)":            `"eps" is -1; want at least 0`,
+		"muon(coefficients=none)":    `"coefficients" is "none"; want jordan, polar or cubic`,
+		"muon(scale=none)":           `"scale" is "none"; want jordan, moonshot or spectral`,
+		"muon(beta=1)":               `"beta" is 1`,
+		"muon(decay=-1)":             `"decay" is -1`,
+		"normuon(beta2=1)":           `"beta2" is 1`,
+		"normuon(scale=none)":        `"scale" is "none"`,
+		"soap(beta=1)":               `"beta" is 1; want at least 0 and less than 1`,
+		"soap(every=0)":              `"every" is 0; want at least 1 update`,
+		"soap(most=0)":               `"most" is 0; want at least 1`,
+		"soap(decay=-1)":             `"decay" is -1`,
+		"dion(0)":                    `"fraction" is 0; want more than 0 and at most 1`,
+		"dion(mu=1)":                 `"mu" is 1`,
+		"dion(decay=-1)":             `"decay" is -1`,
+		"shampoo(graft=0)":           `"graft" is 0; want more than 0`,
+		"shampoo(eps=0)":             `"eps" is 0; want more than 0`,
+		"shampoo(every=0)":           `"every" is 0; want at least 1 update`,
+		"muon(steps=-1)":             `"steps" is -1; want 0 to 100`,
 		"adagrad(initial=-1)":        `"initial" is -1`,
 		"adagrad(eps=0)":             `both 0`,
 		"adagrad(eps=1e-60)":         `both 0`,

@@ -24,7 +24,13 @@ const (
 	// ranks averages the statistics, and one worker keeps exactly its own.
 	// Buffers always travel uncompressed.
 	Buffer
+	// Embedding is a table: a row a token or position, and the layer that scores tokens. It
+	// is decayed and encoded as weights are, but rules for matrices leave it alone.
+	Embedding
 )
+
+// IsWeight reports whether r is decayed and encoded as weights are: Weight and Embedding.
+func (r Role) IsWeight() bool { return r == Weight || r == Embedding }
 
 func (r Role) String() string {
 	if int(r) < len(roleNames) {
@@ -33,7 +39,7 @@ func (r Role) String() string {
 	return fmt.Sprintf("Role(%d)", uint8(r))
 }
 
-var roleNames = [...]string{"weight", "bias", "norm", "buffer"}
+var roleNames = [...]string{"weight", "bias", "norm", "buffer", "embedding"}
 
 // Span is a named piece of the flat vector: Rows×Cols values from Off, row
 // major. A vector is Rows = 1; a filter bank has one output channel a row.
@@ -336,7 +342,7 @@ type Selective interface {
 	Takes(Span) bool
 }
 
-// Whole is implemented by Optimizers that need norms of whole tensors, or of
+// Whole is implemented by Optimizers that need whole tensors, or norms of them or of
 // the whole vector, at once. They are refused where tensors are split over
 // shards.
 type Whole interface{ NeedsWhole() bool }

@@ -59,13 +59,13 @@ type layered struct {
 	kernel  func(u, params []float32, r Range, adapted bool, s Step)
 }
 
-// newLayered adapts tensors of Role Weight, or all with all, but for those whose
+// newLayered adapts tensors that are weights (Role.IsWeight), or all with all, but for those whose
 // name contains one of skip.
 func newLayered(l Layout, all bool, skip []string) layered {
 	t := layered{domain: domain{l.Size(), tensors(l)}, adapted: map[Range]bool{}}
 	for _, s := range l.Spans {
 		if s.Role != Buffer && s.Len() > 0 {
-			t.adapted[Range{s.Off, s.End()}] = (all || s.Role == Weight) && !contains(s.Name, skip)
+			t.adapted[Range{s.Off, s.End()}] = (all || s.Role.IsWeight()) && !contains(s.Name, skip)
 		}
 	}
 	return t

@@ -66,7 +66,7 @@ func (s *Session) Plain() bool { return compress.Plain(s.family) }
 
 // Add makes the block of a tensor of rows by cols elements (a vector is 1 by n), and
 // returns its number. Names, roles and shapes must be those of all ranks, whatever the
-// order. Role is weight, bias, norm, or "" if unknown.
+// order. Role is weight, embedding, bias, norm, or "" if unknown.
 func (s *Session) Add(name, role string, rows, cols int) (int, error) {
 	switch {
 	case rows <= 0 || cols <= 0 || rows > math.MaxInt/8/cols:

@@ -489,6 +489,9 @@ func kindOf(f compress.Family, b compress.Block) string {
 		shape = "matrix"
 	}
 	if chooses(f) && b.Role != "" {
+		if b.Role == "embedding" { // to codecs a weight
+			return "weight " + shape
+		}
 		return b.Role + " " + shape
 	}
 	return shape

@@ -42,7 +42,7 @@ compress                : compress/bits internal/codec internal/f32 internal/rng
 compress/compresstest   : compress internal/f32 internal/patience internal/rng
 compress/hook           : compress internal/codec internal/f32
 compress/hook/clib      : compress compress/hook
-sgd                     : internal/f32 registry internal/portable
+sgd                     : internal/f32 internal/rng registry internal/portable
 sgd/lbfgs               : internal/f32
 sgd/sgdtest             : sgd internal/rng
 sgd/profile             : sgd sgd/nn registry

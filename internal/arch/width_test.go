@@ -48,7 +48,7 @@ var wide = map[string]width{
 
 // catalogues are packages of parts enrolled by registry, a file each: they may have any number
 // of files.
-var catalogues = []string{"compress", "compress/compresstest", "experiments/reproduce"}
+var catalogues = []string{"compress", "compress/compresstest", "experiments/reproduce", "sgd"}
 
 // widths measures types, by package and name, and packages.
 func widths(files []file) map[string]width {

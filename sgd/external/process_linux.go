@@ -292,10 +292,10 @@ func (p *process) hello() error {
 // spans is the layout that a message has, and the operations of its tensors.
 func (p *process) spans(m message) (l sgd.Layout, flops []float64, err error) {
 	for i, t := range m.Spans {
-		role := slices.Index([]string{"weight", "bias", "norm", "buffer"}, t.Role)
+		role := slices.Index([]string{"weight", "bias", "norm", "buffer", "embedding"}, t.Role)
 		switch {
 		case role < 0:
-			return l, nil, p.because(fmt.Errorf("tensor %d, %q: role %q; want weight, bias, norm or buffer", i, t.Name, t.Role))
+			return l, nil, p.because(fmt.Errorf("tensor %d, %q: role %q; want weight, embedding, bias, norm or buffer", i, t.Name, t.Role))
 		case t.Name == "" || l.Find(t.Name) >= 0:
 			return l, nil, p.because(fmt.Errorf("tensor %d: name %q is empty or taken", i, t.Name))
 		case t.Rows < 1 || t.Cols < 1 || t.Rows > (1<<30)/t.Cols:

@@ -29,6 +29,7 @@ type Linear struct {
 	Out    int
 	Init   Init // nil is He
 	NoBias bool
+	Role   sgd.Role // of the products' weights: Embedding where it scores tokens
 }
 
 func (l Linear) bind(b *builder, x int) (int, error) {
@@ -39,7 +40,7 @@ func (l Linear) bind(b *builder, x int) (int, error) {
 	x = b.images(x)
 	s := b.shape(x)
 	d := &dense{in: s.C, out: l.Out, rows: s.H * s.W, bias: -1, rounds: b.options.Precision == BFloat16}
-	d.weight = b.claim(name+".weight", sgd.Weight, l.Out, s.C, l.Init.fans(s.C, l.Out), 2*float64(s.Len())*float64(l.Out))
+	d.weight = b.claim(name+".weight", l.Role, l.Out, s.C, l.Init.fans(s.C, l.Out), 2*float64(s.Len())*float64(l.Out))
 	out := sgd.Shape{C: l.Out, H: s.H, W: s.W}
 	if l.NoBias {
 		return b.emit(d, x, out, d.weight), nil

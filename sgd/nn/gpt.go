@@ -120,7 +120,7 @@ func (m GPT) New(in sgd.Sample) (sgd.Model, error) {
 	if m.Tied {
 		layers = append(layers, Unembedding{})
 	} else {
-		layers, modules = append(layers, Linear{Out: in.Classes, Init: init, NoBias: true}), append(modules, "lm_head")
+		layers, modules = append(layers, Linear{Out: in.Classes, Init: init, NoBias: true, Role: sgd.Embedding}), append(modules, "lm_head")
 	}
 	return newNamed(in, m.Smoothing, modules, layers)
 }
@@ -149,5 +149,5 @@ func (m Llama) New(in sgd.Sample) (sgd.Model, error) {
 				Linear{Out: 2 * hidden, Init: init, NoBias: true}, SwiGLU{},
 				Linear{Out: m.Width, Init: ends, NoBias: true}}})
 	}
-	return New(in, m.Smoothing, append(layers, RMSNorm{}, Linear{Out: in.Classes, Init: init, NoBias: true})...)
+	return New(in, m.Smoothing, append(layers, RMSNorm{}, Linear{Out: in.Classes, Init: init, NoBias: true, Role: sgd.Embedding})...)
 }

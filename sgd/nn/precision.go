@@ -223,7 +223,7 @@ func (r *run) roundWeights(s *stage) {
 			continue
 		}
 		for _, i := range r.nodes[n].spans {
-			if role := r.layout.Spans[i].Role; role == sgd.Weight || role == sgd.Buffer { // frozen weights are buffers
+			if role := r.layout.Spans[i].Role; role.IsWeight() || role == sgd.Buffer { // frozen weights are buffers
 				w := r.layout.View(r.rounded, i)
 				copy(w, r.layout.View(r.params, i))
 				r.half.round(w)

@@ -29,7 +29,7 @@ func (l Embedding) bind(b *builder, x int) (int, error) {
 		return 0, fmt.Errorf("nn: %s reads tokens, not inputs of %v; take a set of texts", name, b.shape(x))
 	}
 	e := &embedding{width: l.Width, length: b.shape(x).Len()}
-	e.table = b.claim(name+".weight", sgd.Weight, b.vocabulary, l.Width, l.Init.fans(l.Width, b.vocabulary), 0)
+	e.table = b.claim(name+".weight", sgd.Embedding, b.vocabulary, l.Width, l.Init.fans(l.Width, b.vocabulary), 0)
 	b.table = e
 	return b.emit(e, x, sgd.Shape{C: l.Width, H: e.length, W: 1}, e.table), nil
 }
@@ -127,7 +127,7 @@ func (l Positions) bind(b *builder, x int) (int, error) {
 	x = b.images(x)
 	s := b.shape(x)
 	p := &positions{size: s.Len()}
-	p.weight = b.claim(name+".weight", sgd.Weight, s.H*s.W, s.C, l.Init.fans(s.C, s.H*s.W), float64(s.Len()))
+	p.weight = b.claim(name+".weight", sgd.Embedding, s.H*s.W, s.C, l.Init.fans(s.C, s.H*s.W), float64(s.Len()))
 	return b.emit(p, x, s, p.weight), nil
 }
 

@@ -158,3 +158,26 @@ func TestSequencesAreRefused(t *testing.T) {
 		}
 	}
 }
+
+// Tables of tokens and positions, and the layer that scores tokens, have a role of their own.
+func TestRolesOfTables(t *testing.T) {
+	for model, want := range map[string]string{
+		"gpt(layers=1,heads=1,width=4,tied=true)":  "embedding1.weight positions1.weight",
+		"gpt(layers=1,heads=1,width=4,tied=false)": "embedding1.weight positions1.weight linear5.weight",
+		"llama(layers=1,heads=1,width=4)":          "embedding1.weight linear5.weight",
+	} {
+		m, err := Models.MustParse(model).New(passageOf(8, 5))
+		if err != nil {
+			t.Fatal(err)
+		}
+		var tables []string
+		for _, s := range m.Layout().Spans {
+			if s.Role == sgd.Embedding {
+				tables = append(tables, s.Name)
+			}
+		}
+		if got := strings.Join(tables, " "); got != want {
+			t.Errorf("%s: tables %s, want %s", model, got, want)
+		}
+	}
+}

@@ -83,7 +83,7 @@ func newTransformer(name string, length, wide int) *transformer {
 }
 
 // table is one of embeddings, from which rows are taken without arithmetic.
-func (t *transformer) table(name string, rows int) { t.add(name, sgd.Weight, rows, t.wide, 0) }
+func (t *transformer) table(name string, rows int) { t.add(name, sgd.Embedding, rows, t.wide, 0) }
 
 func (t *transformer) norm(name string) {
 	t.add(name+".scale", sgd.Norm, 1, t.wide, 0)

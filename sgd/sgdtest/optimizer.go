@@ -443,7 +443,7 @@ func byTensors(o sgd.Optimizer) error {
 func advances(o sgd.Optimizer) error {
 	var l sgd.Layout
 	for n := 300; l.Size() < 12000; n = n*5/4 + 1 {
-		l.Add("w", sgd.Weight, 1, n)
+		l.Add("w", sgd.Weight, 30, n/30)
 		l.Add("b", sgd.Bias, 1, n/20)
 		l.Add("stat", sgd.Buffer, 1, n/10)
 	}

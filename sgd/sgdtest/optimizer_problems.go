@@ -17,12 +17,27 @@ type Problem struct {
 	Reach float64 // share of the value at Start to come down to
 }
 
+// layout has the problem's vector, as the shortest of the matrices that o takes if it is
+// sgd.Selective. It reports false if o takes none.
+func (p Problem) layout(o sgd.Optimizer) (l sgd.Layout, ok bool) {
+	chosen, selective := o.(sgd.Selective)
+	for rows := 1; rows <= len(p.Start); rows++ {
+		s := sgd.Span{Name: "w", Off: 2, Rows: rows, Cols: len(p.Start) / rows, Role: sgd.Weight}
+		if s.Len() == len(p.Start) && (!selective || chosen.Takes(s)) {
+			return sgd.Layout{Spans: []sgd.Span{{Name: "stat", Rows: 1, Cols: 2, Role: sgd.Buffer}, s}}, true
+		}
+	}
+	return l, false
+}
+
 // Solve runs o at rates from 1 down to 1e-5 until one of them brings the value
-// down as far as the problem asks.
+// down as far as the problem asks. An o that takes no matrix of so many values has
+// nothing to solve.
 func (p Problem) Solve(o sgd.Optimizer) error {
-	var l sgd.Layout
-	l.Add("stat", sgd.Buffer, 1, 2)
-	l.Add("w", sgd.Weight, 1, len(p.Start))
+	l, ok := p.layout(o)
+	if !ok {
+		return nil
+	}
 	best := math.Inf(1)
 	for lr := 1.0; lr > 1e-5; lr /= 3 {
 		tr, err := o.New(l)

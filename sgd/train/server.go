@@ -70,7 +70,7 @@ func newServer(r *Rank, all []*wire.Shard) (*server, error) {
 		return nil, fmt.Errorf("policy %s may drop a push, and the two ends of codec %s would then disagree; use a policy that takes every push", staleness.Policies.Spec(j.Policy), compress.Spec(j.Codec))
 	}
 	if w, ok := j.Optimizer.(sgd.Whole); ok && w.NeedsWhole() && j.Servers > 1 {
-		return nil, fmt.Errorf("optimizer %s needs norms over all tensors and cannot be split over %d servers; use servers=1 or clipvalue", sgd.Optimizers.Spec(j.Optimizer), j.Servers)
+		return nil, fmt.Errorf("optimizer %s needs whole tensors, or norms of them, and cannot be split over %d servers; use servers=1, or clipvalue in place of clip", sgd.Optimizers.Spec(j.Optimizer), j.Servers)
 	}
 	if s.store, err = newStore(j, to.shard); err != nil {
 		return nil, err

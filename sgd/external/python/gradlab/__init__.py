@@ -36,7 +36,7 @@ def fsdp(model, codec, **options):
 class Worker:
     """A model: subclass it, list its tensors, and write init, step and evaluate.
 
-    tensors: a list of (name, (rows, cols), role), role one of weight, bias, norm, buffer.
+    tensors: a list of (name, (rows, cols), role), role one of weight, embedding, bias, norm, buffer.
     Params and gradients are dicts of float32 arrays of those shapes, by name.
     """
 

@@ -55,13 +55,12 @@ class Module(gradlab.Worker):
         if self.model is None:
             self.model = self.make(shape, classes)
         self.model.to(self.device)
-        norms = {id(p) for m in self.model.modules() if is_norm(m) for p in m.parameters(recurse=False)}
+        roles = roles_of(self.model)
         self.parts, self.tensors, self.shapes = {}, [], {}
         for name, p in self.model.named_parameters():
             if not p.requires_grad:
                 continue
-            role = "norm" if id(p) in norms else "weight" if p.dim() > 1 else "bias"
-            self.add(name, p, role)
+            self.add(name, p, roles[id(p)])
         for name, b in self.model.named_buffers():
             if b.is_floating_point():
                 self.add(name, b, "buffer")
@@ -251,6 +250,19 @@ def set_threads(n):
         set_blas = getattr(ctypes.CDLL(path), "openblas_set_num_threads", None)
         if set_blas is not None:
             set_blas(n)
+
+
+def roles_of(model):
+    """The roles of a model's parameters, by their ids. A table that is tied to a layer stays a table."""
+    roles = {id(p): "weight" if p.dim() > 1 else "bias" for p in model.parameters()}
+    for m in model.modules():
+        role = "norm" if is_norm(m) else "embedding" if is_table(m) else None
+        roles.update({id(p): role for p in m.parameters(recurse=False) if role})
+    return roles
+
+
+def is_table(m):
+    return isinstance(m, (torch.nn.Embedding, torch.nn.EmbeddingBag))
 
 
 def is_norm(m):

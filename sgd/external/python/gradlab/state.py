@@ -64,8 +64,8 @@ def named(name):
 
 def role_of(module, shape):
     """What a parameter of a module is for."""
-    from gradlab.pytorch import is_norm
-    return "norm" if is_norm(module) else "weight" if len(shape) > 1 else "bias"
+    from gradlab.pytorch import is_norm, is_table
+    return "norm" if is_norm(module) else "embedding" if is_table(module) else "weight" if len(shape) > 1 else "bias"
 
 
 def as_tensor(b):
