@@ -73,7 +73,12 @@ type bucket struct {
 // New makes the Mean of a rank. Fragments are numbered from the last layers on, in the
 // order in which a backward pass makes them. The error says for which tensor there is no
 // codec, or that the job has no topology to sum along.
-func New(r *train.Rank, o Options) (*Mean, error) { return newMean(r, o.Gather, together{o.Bytes}) }
+func New(r *train.Rank, o Options) (*Mean, error) {
+	if o.Bytes < 0 {
+		return nil, fmt.Errorf("mean: fragments of %d bytes, want 0 or more", o.Bytes)
+	}
+	return newMean(r, o.Gather, together{o.Bytes})
+}
 
 func newMean(r *train.Rank, gather bool, p plan) (*Mean, error) {
 	j := r.Job()
