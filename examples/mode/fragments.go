@@ -71,7 +71,7 @@ func (w *streamer) Move(ctx context.Context) error {
 	w.X.Own() // the observer may still read what it was shown
 	x := w.X.F()
 	w.Descend(x)
-	n := w.mean.Fragments()
+	n := w.mean.Buckets()
 	f := w.Step() % n
 	at := w.mean.Range(f)
 	if w.Job().Weightless {

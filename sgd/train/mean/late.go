@@ -22,7 +22,7 @@ type lateUpdate struct {
 func (r *reducer) roundLate(ctx context.Context, tl train.Timeline) (message.Flags, error) {
 	r.backward(tl) // the forward pass waits for parameters
 	if r.Host().Virtual() {
-		for k := r.mean.Fragments() - 1; k >= 0; k-- {
+		for k := r.mean.Buckets() - 1; k >= 0; k-- {
 			if err := r.settle(ctx, k); err != nil {
 				return 0, err
 			}
@@ -38,7 +38,7 @@ func (r *reducer) roundLate(ctx context.Context, tl train.Timeline) (message.Fla
 		return 0, err
 	}
 	r.Times().Uncomputed(r.mean.stood - stood)
-	r.late.step, r.late.left = r.present(), r.mean.Fragments()
+	r.late.step, r.late.left = r.present(), r.mean.Buckets()
 	return r.late.flags, r.Made(ctx)
 }
 
@@ -48,7 +48,7 @@ func (r *reducer) needs(ctx context.Context) (need func(span int) error) {
 	if !r.how.late {
 		return nil
 	}
-	n := r.mean.Fragments()
+	n := r.mean.Buckets()
 	k := n // the last one that was needed
 	return func(span int) error {
 		for k > 0 && (k == n || !r.holds(k, span)) {
@@ -87,7 +87,7 @@ func (r *reducer) settle(ctx context.Context, k int) error {
 		l.flags |= flags
 		if !r.Job().Weightless {
 			r.noted(&r.mean.buckets[b])
-			r.common.updatePart(b, r.mean.Fragments(), r.mean.Range(b), r.grad, l.step)
+			r.common.updatePart(b, r.mean.Buckets(), r.mean.Range(b), r.grad, l.step)
 		}
 	}
 	if l.left == 0 {

@@ -2,6 +2,7 @@ package mean
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"math"
 	"slices"
@@ -21,8 +22,8 @@ import (
 
 // Mean averages vectors as long as the model over all workers of a run, through the
 // run's codec and along its topology. It has one codec for each piece of a tensor, and
-// cuts the vector into fragments that travel by themselves. A rank has one Mean, and all
-// workers average the same fragments in the same order.
+// cuts the vector into buckets of pieces that travel together. A rank has one Mean, and all
+// workers average the same buckets in the same order.
 //
 //	x ← (1/W) Σ decode(encode(xᵢ))
 //
@@ -56,8 +57,8 @@ type Options struct {
 	// Gather sends every payload to every worker, also where the codec has a road on
 	// which payloads are summed.
 	Gather bool
-	// Bytes is about how many bytes of the vector one fragment has: whole pieces of
-	// tensors, of 4 bytes a value. 0: there is one fragment of everything.
+	// Bytes is about how many bytes of the vector one bucket has: whole pieces of
+	// tensors, of 4 bytes a value. 0: there is one bucket of everything.
 	Bytes int
 }
 
@@ -70,12 +71,15 @@ type bucket struct {
 	fused  []float32
 }
 
-// New makes the Mean of a rank. Fragments are numbered from the last layers on, in the
+// errNoTopology is of a job whose mode does not heed key topology, or that was made by hand.
+var errNoTopology = errors.New("mean: sums go along a topology, and the job has none")
+
+// New makes the Mean of a rank. Buckets are numbered from the last layers on, in the
 // order in which a backward pass makes them. The error says for which tensor there is no
 // codec, or that the job has no topology to sum along.
 func New(r *train.Rank, o Options) (*Mean, error) {
 	if o.Bytes < 0 {
-		return nil, fmt.Errorf("mean: fragments of %d bytes, want 0 or more", o.Bytes)
+		return nil, fmt.Errorf("mean: buckets of %d bytes, want 0 or more", o.Bytes)
 	}
 	return newMean(r, o.Gather, together{o.Bytes})
 }
@@ -105,7 +109,7 @@ func newMean(r *train.Rank, gather bool, p plan) (*Mean, error) {
 	switch {
 	case err != nil:
 	case j.Topology == nil && j.Workers > 1 && slices.Contains(m.gathered, false):
-		err = fmt.Errorf("codec %s sums along a topology, and the job has none", compress.Families.Spec(j.Codec))
+		err = errNoTopology
 	default:
 		m.tariff = j.ExchangeTariff(m.shard, m.gathered, plain)
 	}
@@ -129,17 +133,17 @@ func (m *Mean) cut(limit int) {
 	m.there = make([]bool, len(m.buckets))
 }
 
-// Fragments is how many fragments there are, at least 1.
-func (m *Mean) Fragments() int { return len(m.buckets) }
+// Buckets is how many buckets there are, at least 1.
+func (m *Mean) Buckets() int { return len(m.buckets) }
 
-// Range is where fragment k lies in a vector.
+// Range is where bucket k lies in a vector.
 func (m *Mean) Range(k int) sgd.Range {
 	b := &m.buckets[k]
 	last := &m.shard.Pieces[b.hi-1]
 	return sgd.Range{Lo: m.shard.Pieces[b.lo].Off, Hi: last.Off + last.Len}
 }
 
-// Average makes of fragment k of x, which is as long as the model, its mean over all
+// Average makes of bucket k of x, which is as long as the model, its mean over all
 // workers; it waits for them. The rest of x stays as it is. It stands for the exchanges of
 // so many steps of the run, at least 1, with which its bytes are compared. What the
 // workers ask of each other is or-ed together; a mode that asks for nothing gives 0.
@@ -148,7 +152,7 @@ func (m *Mean) Range(k int) sgd.Range {
 func (m *Mean) Average(ctx context.Context, k int, x []float32, steps int, ask message.Flags) (message.Flags, error) {
 	switch size := m.job().Model.Layout().Size(); {
 	case k < 0 || k >= len(m.buckets):
-		return 0, fmt.Errorf("mean: fragment %d of %d", k, len(m.buckets))
+		return 0, fmt.Errorf("mean: bucket %d of %d", k, len(m.buckets))
 	case len(x) != size && !m.job().Weightless:
 		return 0, fmt.Errorf("mean: a vector of %d values, and the model has %d", len(x), size)
 	case steps < 1:
@@ -168,6 +172,9 @@ func (m *Mean) Average(ctx context.Context, k int, x []float32, steps int, ask m
 // the ledger's comparison.
 func (m *Mean) raw(ctx context.Context, v []float32, n int) error {
 	j, b := m.job(), &m.buckets[0]
+	if j.Topology == nil && j.Workers > 1 {
+		return errNoTopology
+	}
 	if j.Weightless {
 		_, err := collective.Rehearse(ctx, m.endpoint(), m.group, j.Topology, m.header(b, 0), n, 4)
 		return err

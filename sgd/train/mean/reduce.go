@@ -151,7 +151,7 @@ func (r *reducer) prepare(ctx context.Context) {
 	if joint := newNorms(r.Rank); joint != nil {
 		r.pass.Meet = joint.sum
 	}
-	r.work = comm.Work{Cost: make([]time.Duration, r.mean.Fragments())}
+	r.work = comm.Work{Cost: make([]time.Duration, r.mean.Buckets())}
 	r.work.Run = func(at func(int) error) error { return r.overlapped(ctx, at) }
 	r.work.Then = func(mark int) error { return r.mean.plan.made(ctx, r.mean, mark) }
 }
