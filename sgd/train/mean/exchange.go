@@ -4,13 +4,11 @@ import (
 	"context"
 	"encoding/binary"
 	"fmt"
-	"math"
 	"time"
 
 	"github.com/gradlab/gradlab/comm"
 	"github.com/gradlab/gradlab/comm/collective"
 	"github.com/gradlab/gradlab/compress"
-	"github.com/gradlab/gradlab/sgd"
 	"github.com/gradlab/gradlab/sgd/train"
 	"github.com/gradlab/gradlab/sgd/train/message"
 )
@@ -25,88 +23,58 @@ type streaming struct {
 // Unwrap implements comm.Wrapper.
 func (s streaming) Unwrap() comm.Endpoint { return s.Endpoint }
 
-// bucket is a run of pieces that are exchanged together.
-type bucket struct {
-	lo, hi int           // pieces [lo, hi)
-	index  int           // of its collectives
-	step   int           // of the exchange
-	ops    []compress.Op // of these pieces
-	fused  []float32
+// endpoint is what collectives run on.
+func (m *Mean) endpoint() comm.Endpoint {
+	if h := m.rank.Host(); m.host != h {
+		m.host, m.net = h, streaming{h, comm.Streaming(h)}
+	}
+	return m.net
 }
 
-// cut makes the buckets: one of everything, or, when the exchange overlaps the
-// backward pass, runs of pieces of about Bucket bytes from the last layer on.
-func (r *reducer) cut() {
-	limit := r.course.limit()
-	if limit == 0 {
-		limit = math.MaxInt
-	}
-	r.ops = make([]compress.Op, len(r.shard.Pieces))
-	hi, bytes := len(r.ops), 0
-	for i := hi - 1; i >= 0; i-- {
-		if bytes += 4 * r.shard.Pieces[i].Len; bytes >= limit || i == 0 {
-			r.buckets = append(r.buckets, bucket{lo: i, hi: hi, index: len(r.buckets), ops: r.ops[i:hi]})
-			hi, bytes = i, 0
-		}
-	}
-}
-
-// exchange performs the exchange of a bucket of a step and decodes it, which takes virtual time: of everybody's
-// payloads, where they are gathered, which begin with a call a tensor.
-func (r *reducer) exchange(ctx context.Context, b *bucket, step int, flags message.Flags) (message.Flags, error) {
+// exchange performs the exchange of a bucket of x, which was begun, and decodes it, which takes virtual time: of
+// everybody's payloads, where they are gathered, which begin with a call a tensor.
+func (m *Mean) exchange(ctx context.Context, b *bucket, x []float32, step, steps int, flags message.Flags) (message.Flags, error) {
 	b.step = step
-	r.count(b)
-	if err := train.Elapse(ctx, r.Host(), r.calls(b)); err != nil {
+	m.count(b, steps)
+	if err := train.Elapse(ctx, m.rank.Host(), m.calls(b)); err != nil {
 		return flags, err
 	}
-	flags, err := r.content.perform(ctx, b, flags)
+	flags, err := m.content.perform(ctx, m, b, x, flags)
 	if err != nil {
 		return flags, err
 	}
-	return flags, r.Times().Decoding(ctx, r.tariff.Decode(b.lo, b.hi))
+	return flags, m.rank.Times().Decoding(ctx, m.tariff.Decode(b.lo, b.hi))
 }
 
 // calls is what the calls of a bucket's gathers take.
-func (r *reducer) calls(b *bucket) time.Duration {
-	if r.Job().Timing.Call == 0 {
+func (m *Mean) calls(b *bucket) time.Duration {
+	if m.job().Timing.Call == 0 {
 		return 0
 	}
 	n := 0
 	for i := b.lo; i < b.hi; i++ {
-		if r.gathered[i] {
+		if m.gathered[i] {
 			n++
 		}
 	}
-	return r.Job().Timing.Calls(n, r.Job().Workers)
+	return m.job().Timing.Calls(n, m.job().Workers)
 }
 
-// part is a bucket's part of the gradient.
-func (r *reducer) part(b *bucket) []float32 {
-	s := r.stretch(b)
-	return r.grad[s.Lo:s.Hi]
-}
-
-// stretch is where a bucket's part of a vector lies.
-func (r *reducer) stretch(b *bucket) sgd.Range {
-	last := &r.shard.Pieces[b.hi-1]
-	return sgd.Range{Lo: r.shard.Pieces[b.lo].Off, Hi: last.Off + last.Len}
-}
-
-// tensors are a bucket's parts of the gradient, piece by piece.
-func (r *reducer) tensors(b *bucket) (xs [][]float32) {
+// tensors are a bucket's parts of x, piece by piece.
+func (m *Mean) tensors(b *bucket, x []float32) (xs [][]float32) {
 	for i := b.lo; i < b.hi; i++ {
-		xs = append(xs, r.shard.Pieces[i].At(r.grad, true))
+		xs = append(xs, m.shard.Pieces[i].At(x, true))
 	}
 	return xs
 }
 
 // header of the collectives of a bucket.
-func (r *reducer) header(b *bucket, flags message.Flags) comm.Header {
-	return onReduce.Of(b.index).Header(r.Job(), message.Count{N: b.step}, flags)
+func (m *Mean) header(b *bucket, flags message.Flags) comm.Header {
+	return onReduce.Of(b.index).Header(m.job(), message.Count{N: b.step}, flags)
 }
 
 // sums runs all sums, or maxima, of one wire format as one all-reduce.
-func (r *reducer) sums(ctx context.Context, b *bucket, kind compress.OpKind, of compress.Wire, format collective.Format, flags message.Flags) (message.Flags, error) {
+func (m *Mean) sums(ctx context.Context, b *bucket, kind compress.OpKind, of compress.Wire, format collective.Format, flags message.Flags) (message.Flags, error) {
 	n, only := 0, []float32(nil)
 	for i := range b.ops {
 		if op := &b.ops[i]; op.Kind == kind && op.Wire == of {
@@ -114,18 +82,18 @@ func (r *reducer) sums(ctx context.Context, b *bucket, kind compress.OpKind, of 
 		}
 	}
 	switch {
-	case n == 0 || r.Job().Workers == 1:
+	case n == 0 || m.job().Workers == 1:
 		return flags, nil
 	case n == 1:
-		return r.sum(ctx, b, format, only, flags)
-	case fuses(r.Job()):
+		return m.sum(ctx, b, format, only, flags)
+	case m.plan.traits().fuses:
 		var xs [][]float32
 		for i := range b.ops {
 			if op := &b.ops[i]; op.Kind == kind && op.Wire == of {
 				xs = append(xs, op.Floats)
 			}
 		}
-		return r.sumAll(ctx, b, format, xs, flags)
+		return m.sumAll(ctx, b, format, xs, flags)
 	}
 	b.fused = b.fused[:0]
 	for i := range b.ops {
@@ -133,7 +101,7 @@ func (r *reducer) sums(ctx context.Context, b *bucket, kind compress.OpKind, of 
 			b.fused = append(b.fused, op.Floats...)
 		}
 	}
-	flags, err := r.sum(ctx, b, format, b.fused, flags)
+	flags, err := m.sum(ctx, b, format, b.fused, flags)
 	if err != nil {
 		return flags, err
 	}
@@ -147,17 +115,17 @@ func (r *reducer) sums(ctx context.Context, b *bucket, kind compress.OpKind, of 
 }
 
 // sum folds x over all ranks, in place.
-func (r *reducer) sum(ctx context.Context, b *bucket, format collective.Format, x []float32, flags message.Flags) (message.Flags, error) {
-	return collective.AllReduce(ctx, r.net, r.group, r.Job().Topology, r.header(b, flags), x, format)
+func (m *Mean) sum(ctx context.Context, b *bucket, format collective.Format, x []float32, flags message.Flags) (message.Flags, error) {
+	return collective.AllReduce(ctx, m.endpoint(), m.group, m.job().Topology, m.header(b, flags), x, format)
 }
 
 // sumAll folds each of xs over all ranks, in place, in the frames of one.
-func (r *reducer) sumAll(ctx context.Context, b *bucket, format collective.Format, xs [][]float32, flags message.Flags) (message.Flags, error) {
-	return collective.AllReduceAll(ctx, r.net, r.group, r.Job().Topology, r.header(b, flags), xs, format)
+func (m *Mean) sumAll(ctx context.Context, b *bucket, format collective.Format, xs [][]float32, flags message.Flags) (message.Flags, error) {
+	return collective.AllReduceAll(ctx, m.endpoint(), m.group, m.job().Topology, m.header(b, flags), xs, format)
 }
 
 // gathers runs all gathers of a round as one.
-func (r *reducer) gathers(ctx context.Context, b *bucket, flags message.Flags, held *[]func()) (message.Flags, error) {
+func (c *coded) gathers(ctx context.Context, m *Mean, b *bucket, flags message.Flags, held *[]func()) (message.Flags, error) {
 	n := 0
 	for i := range b.ops {
 		if b.ops[i].Kind == compress.OpGather {
@@ -171,25 +139,25 @@ func (r *reducer) gathers(ctx context.Context, b *bucket, flags message.Flags, h
 	own.B = own.B[:0]
 	for i := range b.ops {
 		if op := &b.ops[i]; op.Kind == compress.OpGather {
-			if size := r.size[b.lo+i]; size < 0 {
+			if size := c.size[b.lo+i]; size < 0 {
 				own.B = binary.AppendUvarint(own.B, uint64(len(op.Bytes)))
 			} else if size != len(op.Bytes) {
 				own.Release()
-				return flags, fmt.Errorf("%s: codec wrote %d bytes, it claims %d exactly", r.shard.Pieces[b.lo+i].Block.Name, len(op.Bytes), size)
+				return flags, fmt.Errorf("%s: codec wrote %d bytes, it claims %d exactly", m.shard.Pieces[b.lo+i].Block.Name, len(op.Bytes), size)
 			}
 			own.B = append(own.B, op.Bytes...)
 		}
 	}
-	parts, flags, release, err := collective.AllGather(ctx, r.net, r.group, r.header(b, flags), own)
+	parts, flags, release, err := collective.AllGather(ctx, m.endpoint(), m.group, m.header(b, flags), own)
 	*held = append(*held, release)
 	if err != nil {
 		return flags, err
 	}
 	for i := range b.ops {
 		if op := &b.ops[i]; op.Kind == compress.OpGather {
-			op.Parts = append(op.Parts[:0], make([][]byte, r.Job().Workers)...)
+			op.Parts = append(op.Parts[:0], make([][]byte, m.job().Workers)...)
 			for rank := range parts {
-				size := r.size[b.lo+i]
+				size := c.size[b.lo+i]
 				if size < 0 {
 					l, w := binary.Uvarint(parts[rank])
 					if w <= 0 || l > uint64(len(parts[rank])-w) {
@@ -209,7 +177,7 @@ func (r *reducer) gathers(ctx context.Context, b *bucket, flags message.Flags, h
 
 // scatters runs all all-to-alls of a round as one: to each rank the slices that
 // are for it, every one behind its length.
-func (r *reducer) scatters(ctx context.Context, b *bucket, flags message.Flags, held *[]func()) (message.Flags, error) {
+func (m *Mean) scatters(ctx context.Context, b *bucket, flags message.Flags, held *[]func()) (message.Flags, error) {
 	var ops []*compress.Op
 	for i := range b.ops {
 		if op := &b.ops[i]; op.Kind == compress.OpScatter {
@@ -219,7 +187,7 @@ func (r *reducer) scatters(ctx context.Context, b *bucket, flags message.Flags, 
 	if len(ops) == 0 {
 		return flags, nil
 	}
-	out := make([]*comm.Buffer, r.Job().Workers)
+	out := make([]*comm.Buffer, m.job().Workers)
 	for to := range out {
 		n := 0
 		for _, op := range ops {
@@ -232,13 +200,13 @@ func (r *reducer) scatters(ctx context.Context, b *bucket, flags message.Flags, 
 			out[to].B = append(out[to].B, op.Slices[to]...)
 		}
 	}
-	parts, flags, release, err := collective.AllToAll(ctx, r.Host(), r.group, r.header(b, flags), out)
+	parts, flags, release, err := collective.AllToAll(ctx, m.rank.Host(), m.group, m.header(b, flags), out)
 	*held = append(*held, release)
 	if err != nil {
 		return flags, err
 	}
 	for _, op := range ops {
-		op.Parts = append(op.Parts[:0], make([][]byte, r.Job().Workers)...)
+		op.Parts = append(op.Parts[:0], make([][]byte, m.job().Workers)...)
 		for rank := range parts {
 			n, w := binary.Uvarint(parts[rank])
 			if w <= 0 || n > uint64(len(parts[rank])-w) {
@@ -250,33 +218,32 @@ func (r *reducer) scatters(ctx context.Context, b *bucket, flags message.Flags, 
 	return flags, nil
 }
 
-// count counts what this rank would have sent in the exchange of a bucket.
-func (r *reducer) count(b *bucket) {
+// count counts what this rank would have sent in so many exchanges of a bucket.
+func (m *Mean) count(b *bucket, steps int) {
 	k := [2]int{b.lo, b.hi}
-	sum, ok := r.counts[k]
+	sum, ok := m.counts[k]
 	if !ok {
-		pt := r.shard.Part(b.lo, b.hi)
-		if r.all { // everybody gets everybody's payload
+		pt := m.shard.Part(b.lo, b.hi)
+		if m.all { // everybody gets everybody's payload
 			raw, bf16 := pt.Plain()
-			sum = [2]int{(r.Job().Workers - 1) * raw, (r.Job().Workers - 1) * bf16}
+			sum = [2]int{(m.job().Workers - 1) * raw, (m.job().Workers - 1) * bf16}
 		} else {
-			sum = [2]int{r.moves(pt.Size, 4), r.moves(pt.Size-pt.Exact, 2) + r.moves(pt.Exact, 4)}
+			sum = [2]int{m.moves(pt.Size, 4), m.moves(pt.Size-pt.Exact, 2) + m.moves(pt.Exact, 4)}
 		}
-		r.counts[k] = sum
+		m.counts[k] = sum
 	}
-	n := max(1, r.steps)
-	r.Host().Traffic().Plain(n*sum[0], n*sum[1])
+	m.rank.Host().Traffic().Plain(steps*sum[0], steps*sum[1])
 }
 
 // moves is the bytes that this rank sends in an all-reduce of n elements.
-func (r *reducer) moves(n, width int) (bytes int) {
-	if n == 0 || r.Job().Workers == 1 || r.Job().Topology == nil { // which codecs that are gathered do without
+func (m *Mean) moves(n, width int) (bytes int) {
+	if n == 0 || m.job().Workers == 1 || m.job().Topology == nil { // which codecs that are gathered do without
 		return 0
 	}
-	p := r.Job().Topology.Plan(collective.At{Rank: r.ID(), Size: r.Job().Workers, Bytes: n * width, Node: r.Job().Node})
-	for _, m := range p.Moves {
-		if m.To >= 0 {
-			lo, hi := collective.Bounds(m.Send, p.Chunks, n)
+	p := m.job().Topology.Plan(collective.At{Rank: m.rank.ID(), Size: m.job().Workers, Bytes: n * width, Node: m.job().Node})
+	for _, mv := range p.Moves {
+		if mv.To >= 0 {
+			lo, hi := collective.Bounds(mv.Send, p.Chunks, n)
 			bytes += (hi - lo) * width
 		}
 	}

@@ -24,66 +24,72 @@ import (
 // fusedBytes is the default of Bucket with fusion, Horovod's.
 const fusedBytes = 64 << 20
 
-// fuses says whether ranks without servers fuse tensors as they become ready.
-func fuses(j *train.Job) bool { return j.Overlap && j.Cycle > 0 }
-
-// fused is the course with fusion: every piece is a bucket, and as many are exchanged
+// fusion is the plan with fusion: every piece is a bucket, and as many are exchanged
 // together as are ready.
-type fused struct {
-	inOrder
+type fusion struct {
+	cycle time.Duration
+	most  int          // bytes at once; 0: fusedBytes
 	ready atomic.Int32 // pieces whose gradient is there, in the order of buckets
 	group bucket       // what is exchanged
 }
 
-func (*fused) limit() int { return 1 } // every piece by itself
+func (*fusion) traits() planTraits { return planTraits{bytes: 1, beside: true, fuses: true} }
 
-func (r *fused) start() { r.Host().Go("exchange", r.cycles) }
+func (p *fusion) start(m *Mean) {
+	m.rank.Host().Go("exchange", func(ctx context.Context, h comm.Host) error { return p.cycles(ctx, h, m) })
+}
 
-func (r *fused) made(context.Context, int) error {
-	r.ready.Add(1)
+// open begins a step of the exchange activity with the passes.
+func (p *fusion) open(ctx context.Context, m *Mean) error {
+	p.ready.Store(0)
+	return onMade.Wake(ctx, m.rank, bucketWord{}, m.ask)
+}
+
+func (p *fusion) made(context.Context, *Mean, int) error {
+	p.ready.Add(1)
 	return nil
 }
 
-// round begins a step of the exchange activity with the passes.
-func (r *fused) round(ctx context.Context, tl train.Timeline, coding time.Duration) (message.Flags, error) {
-	r.ready.Store(0)
-	if err := onMade.Wake(ctx, r.Rank, bucketWord{}, r.ask); err != nil {
-		return 0, err
+// wait waits for all: the activity tells that it is done with a step.
+func (p *fusion) wait(ctx context.Context, m *Mean) (message.Flags, error) {
+	flags, err := hear(ctx, m, 1)
+	for k := range m.there {
+		m.there[k] = true
 	}
-	return r.exchanging(ctx, tl, coding, 1)
+	return flags, err
 }
 
 // cycles is the second activity of a rank that fuses.
-func (r *fused) cycles(ctx context.Context, h comm.Host) error {
+func (p *fusion) cycles(ctx context.Context, h comm.Host, m *Mean) error {
 	for {
-		_, flags, err := onMade.Wait(ctx, r.Rank)
+		_, flags, err := onMade.Wait(ctx, m.rank)
 		if err != nil || flags&train.FlagDone != 0 {
 			return err
 		}
-		if flags, err = r.cycle(ctx, h, flags); err != nil {
+		if flags, err = p.step(ctx, h, m, flags); err != nil {
 			return err
 		}
-		if err := onExchanged.Wake(ctx, r.Rank, bucketWord{}, flags); err != nil {
+		if err := onExchanged.Wake(ctx, m.rank, bucketWord{}, flags); err != nil {
 			return err
 		}
 	}
 }
 
-// cycle exchanges the tensors of a step.
-func (r *fused) cycle(ctx context.Context, h comm.Host, flags message.Flags) (message.Flags, error) {
-	next := h.Now() + r.Job().Cycle
-	for done := 0; done < len(r.buckets); {
+// step exchanges the tensors of a step.
+func (p *fusion) step(ctx context.Context, h comm.Host, m *Mean, flags message.Flags) (message.Flags, error) {
+	next := h.Now() + p.cycle
+	for done := 0; done < len(m.buckets); {
 		if err := h.Sleep(ctx, max(0, next-h.Now())); err != nil {
 			return flags, err
 		}
-		next = max(h.Now(), next) + r.Job().Cycle
-		ready, seen, err := collective.Least(ctx, r.net, r.reducer.group, onReady.Header(r.Job(), message.Count{N: r.Step()}, flags), float64(r.ready.Load()))
+		next = max(h.Now(), next) + p.cycle
+		ready, seen, err := collective.Least(ctx, m.net, m.group, onReady.Header(m.job(), message.Count{N: m.rank.Step()}, flags), float64(p.ready.Load()))
 		if err != nil {
 			return flags, err
 		}
 		for flags |= seen; done < int(ready); {
-			b, n := r.fuse(done, int(ready))
-			seen, err := r.exchange(ctx, b, r.Step(), flags&train.AskFlags)
+			b, n := p.fuse(m, done, int(ready))
+			seen, err := m.exchange(ctx, b, m.x, m.rank.Step(), 1, flags&train.AskFlags)
 			if err != nil {
 				return flags, err
 			}
@@ -96,18 +102,18 @@ func (r *fused) cycle(ctx context.Context, h comm.Host, flags message.Flags) (me
 
 // fuse makes one bucket of as many of buckets first … ready−1 as there is room
 // for, and says how many.
-func (r *fused) fuse(first, ready int) (b *bucket, n int) {
-	limit, bytes := r.Job().Bucket, 0
+func (p *fusion) fuse(m *Mean, first, ready int) (b *bucket, n int) {
+	limit, bytes := p.most, 0
 	if limit <= 0 {
 		limit = fusedBytes
 	}
 	for ; first+n < ready; n++ {
-		if bytes += 4 * r.shard.Pieces[r.buckets[first+n].lo].Len; bytes > limit && n > 0 {
+		if bytes += 4 * m.shard.Pieces[m.buckets[first+n].lo].Len; bytes > limit && n > 0 {
 			break
 		}
 	}
-	b = &r.group
-	b.lo, b.hi, b.index = r.buckets[first+n-1].lo, r.buckets[first].hi, r.buckets[first].index
-	b.ops = r.ops[b.lo:b.hi]
+	b = &p.group
+	b.lo, b.hi, b.index = m.buckets[first+n-1].lo, m.buckets[first].hi, m.buckets[first].index
+	b.ops = m.ops[b.lo:b.hi]
 	return b, n
 }

@@ -4,16 +4,12 @@ import (
 	"context"
 	"fmt"
 
-	"github.com/gradlab/gradlab/comm"
-	"github.com/gradlab/gradlab/comm/collective"
-	"github.com/gradlab/gradlab/compress"
 	"github.com/gradlab/gradlab/internal/f32"
 	"github.com/gradlab/gradlab/sgd"
 	"github.com/gradlab/gradlab/sgd/train"
 	"github.com/gradlab/gradlab/sgd/train/checkpoint"
 	"github.com/gradlab/gradlab/sgd/train/compute"
 	"github.com/gradlab/gradlab/sgd/train/message"
-	"github.com/gradlab/gradlab/sgd/train/wire"
 )
 
 // LocalSGD is training in rounds. Every worker makes H steps of its own, from
@@ -89,10 +85,10 @@ func (m LocalSGD) Check(j *train.Job) error {
 // Part implements Mode.
 func (m LocalSGD) Part(r *train.Rank) (train.Part, error) { return newLocal(r, m) }
 
-// localWorker is one rank. What it embeds exchanges pseudo-gradients and holds
+// localWorker is one rank. What it embeds averages pseudo-gradients and holds
 // the parameters all agree on.
 type localWorker struct {
-	*reducer
+	inStep
 	mode   LocalSGD
 	x      []float32 // this worker's parameters
 	inner  *compute.Stepper
@@ -123,11 +119,14 @@ func (m LocalSGD) moments(j *train.Job) (sizes []int, err error) {
 
 func newLocal(of *train.Rank, m LocalSGD) (*localWorker, error) {
 	j := of.Job()
-	r, err := newReducer(of, false)
+	mean, err := New(of, Options{})
 	if err != nil {
 		return nil, err
 	}
-	l := &localWorker{reducer: r, mode: m}
+	l := &localWorker{mode: m}
+	if l.inStep, err = newInStep(of, mean); err != nil {
+		return nil, err
+	}
 	if j.Weightless {
 		l.sizes, err = train.Shared(j, momentsOf(m.Inner), func() ([]int, error) { return m.moments(j) })
 		return l, err
@@ -143,7 +142,6 @@ func newLocal(of *train.Rank, m LocalSGD) (*localWorker, error) {
 
 // Run implements Part.
 func (l *localWorker) Run(ctx context.Context) error {
-	l.net = streaming{l.Host(), comm.Streaming(l.Host())}
 	pass := train.Pass{
 		On:   func() ([]float32, []float32, error) { return l.x, l.grad, nil },
 		Then: l.descend,
@@ -162,7 +160,7 @@ func (l *localWorker) Run(ctx context.Context) error {
 		}
 		from, over := l.told, l.Step() == l.Job().Updates
 		l.stopped = flags&train.FlagStop != 0 && !over
-		if err := l.report(ctx); err != nil {
+		if err := l.report(ctx, l.Host().Now()); err != nil {
 			return err
 		}
 		if l.stopped || (flags&train.FlagKeep != 0 || train.Crossed(l.Job().CheckpointEvery, from, l.Step())) && !over {
@@ -228,14 +226,7 @@ func (l *localWorker) agree(ctx context.Context) (flags message.Flags, err error
 	if !l.Job().Weightless {
 		f32.AxpyTo(l.grad, l.common.params.F(), -1, l.x)
 	}
-	if err := l.Times().Encoding(ctx, l.tariff.Encode(0, len(l.shard.Pieces))); err != nil {
-		return 0, err
-	}
-	if err := l.content.begin(0); err != nil {
-		return 0, err
-	}
-	l.steps = l.Step() - l.since
-	if flags, err = l.exchange(ctx, &l.buckets[0], l.Step(), ask); err != nil {
+	if flags, err = l.mean.Average(ctx, 0, l.grad, l.Step()-l.since, ask); err != nil {
 		return flags, err
 	}
 	l.round++
@@ -286,7 +277,7 @@ func (l *localWorker) moments(ctx context.Context) error {
 		return nil
 	}
 	for _, n := range l.sizes {
-		if _, err := collective.Rehearse(ctx, l.net, l.group, l.Job().Topology, l.header(&l.buckets[0], 0), n, 4); err != nil {
+		if err := l.mean.raw(ctx, nil, n); err != nil {
 			return err
 		}
 	}
@@ -296,12 +287,9 @@ func (l *localWorker) moments(ctx context.Context) error {
 	for _, sl := range l.inner.Slots() {
 		if l.resets() {
 			clear(sl.V)
-			continue
-		}
-		if _, err := l.sum(ctx, &l.buckets[0], wire.Formats[compress.F32], sl.V, 0); err != nil {
+		} else if err := l.mean.raw(ctx, sl.V, len(sl.V)); err != nil {
 			return err
 		}
-		f32.Scale(sl.V, 1/float32(l.Job().Workers))
 	}
 	return nil
 }

@@ -12,8 +12,8 @@ func (r *reducer) noted(b *bucket) {
 		return
 	}
 	for i := b.lo; i < b.hi; i++ {
-		if p := &r.shard.Pieces[i]; r.Job().Model.Layout().Spans[p.Span].Role != sgd.Buffer {
-			r.mean.Square += f32.SumSq(p.At(r.grad, true))
+		if p := &r.mean.shard.Pieces[i]; r.Job().Model.Layout().Spans[p.Span].Role != sgd.Buffer {
+			r.lengths.Square += f32.SumSq(p.At(r.grad, true))
 		}
 	}
 }
@@ -21,8 +21,8 @@ func (r *reducer) noted(b *bucket) {
 // notedAll ends the update's part in the noise scale.
 func (r *reducer) notedAll() {
 	if r.Job().NoiseScale && r.ID() == 0 && !r.Job().Weightless {
-		r.mean.Inverse = 1 / float64(r.Job().Workers*r.batch)
-		r.prog.Noise.Add(r.OwnLengths(), r.mean)
-		r.mean = compute.Lengths{}
+		r.lengths.Inverse = 1 / float64(r.Job().Workers*r.batch)
+		r.prog.Noise.Add(r.OwnLengths(), r.lengths)
+		r.lengths = compute.Lengths{}
 	}
 }

@@ -6,14 +6,11 @@ import (
 	"time"
 
 	"github.com/gradlab/gradlab/comm"
-	"github.com/gradlab/gradlab/comm/collective"
-	"github.com/gradlab/gradlab/compress"
-	"github.com/gradlab/gradlab/lrschedule"
 	"github.com/gradlab/gradlab/sgd"
 	"github.com/gradlab/gradlab/sgd/train"
+	"github.com/gradlab/gradlab/sgd/train/checkpoint"
 	"github.com/gradlab/gradlab/sgd/train/compute"
 	"github.com/gradlab/gradlab/sgd/train/message"
-	"github.com/gradlab/gradlab/sgd/train/wire"
 )
 
 // Reduce is synchronous training without servers: gradients are summed by the
@@ -73,111 +70,41 @@ func (Gather) Part(r *train.Rank) (train.Part, error) { return newReducer(r, tru
 
 // reducer is one rank.
 type reducer struct {
-	*train.Rank
-	shard    *wire.Shard
-	common   *common
-	grad     []float32 // of this rank, then the mean
-	sched    lrschedule.Schedule
-	all      bool                // mode gather: nothing is summed on the way
-	counts   map[[2]int][2]int   // by bucket: bytes under codecs raw and bf16
-	steps    int                 // that an exchange stands for; 0: one
-	content  content             // what is exchanged
-	ex       []compress.Exchange // otherwise, by piece
-	gathered []bool              // by piece: everybody decodes everybody's payload
-	tariff   *wire.Tariff        // of the exchanges
-	size     []int               // exact payload length on the gather road, −1 if it varies
-	notes    []*wire.Series      // by piece: what an exchange asks for that nobody knows before; nil: nowhere
-	group    collective.Group
-
-	buckets []bucket      // in the order the backward pass completes them
-	ops     []compress.Op // of all pieces
-	course  course        // of a step
-	told    int           // the step of the last report
-	stopped bool
-	prog    train.Meter
-	mean    compute.Lengths // of the mean gradient of the update that is being made
-	batch   int             // samples of each worker in it
+	inStep
+	how     planTraits
 	pass    train.Pass      // of a round whose exchange comes behind it
-	net     comm.Endpoint   // h, for collectives
 	work    comm.Work       // of a round
-	ask     message.Flags   // what this rank asks of all in the present round
+	batch   int             // samples of each worker in the update that is being made
+	lengths compute.Lengths // of the mean gradient of it
+	late    lateUpdate
 }
 
 func newReducer(of *train.Rank, gather bool) (*reducer, error) {
-	j, rank := of.Job(), of.ID()
-	l := j.Model.Layout()
-	r := &reducer{Rank: of, shard: exchanged(j), all: gather, counts: map[[2]int][2]int{}}
-	r.group.Me, r.group.Node = rank, j.Node
-	for i := 0; i < j.Workers; i++ {
-		r.group.Ranks = append(r.group.Ranks, i)
-	}
-	var err error
-	if r.sched, err = j.Rates(); err != nil {
+	j := of.Job()
+	m, err := newMean(of, gather, planned(j))
+	if err != nil {
 		return nil, err
 	}
-	r.gathered = make([]bool, len(r.shard.Pieces))
-	plain := !gather && wire.SumsPlain(j.Codec)
-	r.course = r.chosen()
-	r.cut()
-	if j.Weightless {
-		if r.content, err = newSizes(r); err != nil {
-			return nil, err
-		}
-		r.tariff = j.ExchangeTariff(r.shard, r.gathered, plain)
-		return r, nil
-	}
-	r.grad = make([]float32, l.Size())
-	if r.common, err = train.Lasting(j, commonKey{}, newCommon); err != nil {
+	r := &reducer{how: m.plan.traits()}
+	if r.inStep, err = newInStep(of, m); err != nil {
 		return nil, err
 	}
-	if j.Priority && r.common.opt.Local == nil {
+	if r.how.late && !j.Weightless && r.common.opt.Local == nil {
 		return nil, fmt.Errorf("optimizer %s needs the whole gradient before any of it is applied; use priority=false, or clipvalue in place of clip", sgd.Optimizers.Spec(j.Optimizer))
 	}
-	if plain {
-		r.content = rawSums{r}
-		return r, nil
-	}
-	r.content = coded{r}
-	for _, pc := range r.shard.Pieces {
-		f := pc.Family(j.Codec)
-		b := pc.Block
-		b.Rank, b.World, b.Peer, b.Seed = rank, j.Workers, -1, j.Seed
-		var ex compress.Exchange
-		road := compress.RoadGather
-		if gather {
-			ex, err = compress.NewGather(f, b)
-		} else {
-			ex, road, err = compress.NewExchange(f, b)
-		}
-		if err != nil {
-			return nil, fmt.Errorf("codec %s on %s: %w", compress.Families.Spec(f), b.Name, err)
-		}
-		size := -1
-		if c, ok := compress.ClaimsOf(f, b); ok && c.Exact && road != compress.RoadOwn {
-			size = c.Size
-		}
-		var note *wire.Series
-		if !wire.Fixed(f, b, road) {
-			note = j.Sizes.Of(fmt.Sprintf("%d/%s", rank, b.Name))
-		}
-		r.notes = append(r.notes, note)
-		r.gathered[len(r.ex)] = gather || road == compress.RoadGather
-		r.ex, r.size = append(r.ex, ex), append(r.size, size)
-	}
-	r.tariff = j.ExchangeTariff(r.shard, r.gathered, false)
 	return r, nil
 }
 
-func (r *reducer) Beside() bool { return r.Job().Overlap }
+// Beside says whether an activity beside the one that computes exchanges.
+func (r *reducer) Beside() bool { return r.how.beside }
 
 // Run implements Part.
 func (r *reducer) Run(ctx context.Context) error {
-	r.net = streaming{r.Host(), comm.Streaming(r.Host())}
-	r.plan(ctx)
+	r.prepare(ctx)
 	if _, err := r.CatchUp(ctx); err != nil {
 		return err
 	}
-	r.course.start()
+	r.mean.start(r.grad)
 	for !r.stopped && r.Step() < r.Job().Updates {
 		if err := r.Boundary(r); err != nil {
 			return err
@@ -190,10 +117,8 @@ func (r *reducer) Run(ctx context.Context) error {
 			return err
 		}
 	}
-	if r.Job().Overlap { // let the activity end
-		if err := onMade.Wake(ctx, r.Rank, bucketWord{}, train.FlagDone); err != nil {
-			return err
-		}
+	if err := r.mean.close(ctx); err != nil {
+		return err
 	}
 	return r.snapshot(ctx, true)
 }
@@ -205,12 +130,14 @@ func (r *reducer) made(ctx context.Context, flags message.Flags) error {
 	every := r.Job().CheckpointEvery
 	mark := r.stopped || (flags&train.FlagKeep != 0 || every > 0 && r.Step()%every == 0) && !over
 	if mark || over || r.ID() == 0 && train.Crossed(r.Job().EvalEvery, r.told, r.Step()) {
-		if err := r.course.settle(ctx); err != nil {
+		if err := r.settle(ctx, 0); err != nil {
 			return err
 		}
 	}
-	if err := r.course.report(ctx); err != nil {
-		return err
+	if !r.how.late { // else who comes to the first bucket has made the update, and reports
+		if err := r.report(ctx, r.Host().Now()); err != nil {
+			return err
+		}
 	}
 	if !mark {
 		return nil
@@ -218,34 +145,60 @@ func (r *reducer) made(ctx context.Context, flags message.Flags) error {
 	return r.SaveInStep(ctx, r)
 }
 
-// plan makes the work of a round.
-func (r *reducer) plan(ctx context.Context) {
-	r.pass = train.Pass{On: r.on, Then: func() error { return r.content.begin(0) }}
+// prepare makes the work of a round.
+func (r *reducer) prepare(ctx context.Context) {
+	r.pass = train.Pass{On: r.on, Then: func() error { return r.mean.encode(0) }, Coding: r.coding()}
 	if joint := newNorms(r.Rank); joint != nil {
 		r.pass.Meet = joint.sum
 	}
-	r.work = comm.Work{Cost: make([]time.Duration, len(r.buckets))}
+	r.work = comm.Work{Cost: make([]time.Duration, r.mean.Buckets())}
 	r.work.Run = func(at func(int) error) error { return r.overlapped(ctx, at) }
-	r.work.Then = func(mark int) error { return r.course.made(ctx, mark) }
+	r.work.Then = func(mark int) error { return r.mean.plan.made(ctx, r.mean, mark) }
 }
+
+// coding is what encoding a gradient takes.
+func (r *reducer) coding() time.Duration { return r.mean.tariff.Encode(0, len(r.mean.shard.Pieces)) }
 
 // round makes one step: gradient, exchange, update.
-func (r *reducer) round(ctx context.Context) (flags message.Flags, err error) {
+func (r *reducer) round(ctx context.Context) (message.Flags, error) {
 	tl := r.Job().Timeline(r.ID(), r.Step())
-	if r.ask, err = r.Asks(r.Step(), r.Step()+1); err != nil {
+	ask, err := r.Asks(r.Step(), r.Step()+1)
+	if err != nil {
 		return 0, err
 	}
-	return r.course.round(ctx, tl, r.tariff.Encode(0, len(r.shard.Pieces)))
+	if err := r.mean.open(ctx, ask); err != nil {
+		return 0, err
+	}
+	if r.how.late {
+		return r.roundLate(ctx, tl)
+	}
+	if r.how.beside {
+		r.backward(tl)
+		r.work.Cost[0] += tl.Forward
+		err = r.overlap(ctx)
+	} else {
+		err = r.Compute(ctx, r.pass)
+		r.batch = r.Job().BatchAt(r.Step())
+	}
+	if err != nil {
+		return 0, err
+	}
+	flags, err := r.mean.awaitAll(ctx)
+	if err != nil {
+		return 0, err
+	}
+	r.update()
+	return flags, r.Made(ctx)
 }
 
-// overlap makes the gradient while exchanges go on, on which encoding takes so long.
-func (r *reducer) overlap(ctx context.Context, coding time.Duration) error {
+// overlap makes the gradient while exchanges go on.
+func (r *reducer) overlap(ctx context.Context) error {
 	began := r.Times().Read()
 	if err := r.Host().Do(ctx, r.work); err != nil {
 		return err
 	}
 	r.batch = r.Job().BatchAt(r.Step())
-	r.Times().Price(coding)
+	r.Times().Price(r.coding())
 	r.Times().Computed(began)
 	return nil
 }
@@ -254,14 +207,14 @@ func (r *reducer) overlap(ctx context.Context, coding time.Duration) error {
 // tokens to the own rank wake the exchange activity.
 func (r *reducer) overlapped(ctx context.Context, at func(int) error) error {
 	if r.Job().Weightless {
-		for i := range r.buckets {
+		for i := range r.mean.buckets {
 			if err := at(i); err != nil {
 				return err
 			}
 		}
 		return nil
 	}
-	need := r.course.needs(ctx)
+	need := r.needs(ctx)
 	back, mark := compute.NewDescent(len(r.Job().Model.Layout().Spans)), 0
 	return r.MakePass(ctx, train.Pass{
 		On: func() (params, grad []float32, err error) {
@@ -275,8 +228,8 @@ func (r *reducer) overlapped(ctx context.Context, at func(int) error) error {
 		Need: need,
 		Ready: func(span int) error {
 			back.Pass(span)
-			for ; mark < len(r.buckets) && r.shard.Pieces[r.buckets[mark].lo].Span >= back.Left; mark++ {
-				if err := r.content.begin(mark); err != nil {
+			for ; mark < len(r.mean.buckets) && r.mean.shard.Pieces[r.mean.buckets[mark].lo].Span >= back.Left; mark++ {
+				if err := r.mean.encode(mark); err != nil {
 					return err
 				}
 				if err := at(mark); err != nil {
@@ -290,9 +243,9 @@ func (r *reducer) overlapped(ctx context.Context, at func(int) error) error {
 
 // backward fills in the virtual time of the backward pass up to each mark.
 func (r *reducer) backward(tl train.Timeline) {
-	for i := range r.buckets {
-		b := &r.buckets[i]
-		r.work.Cost[i] = time.Duration(2*r.share(b, tl)*float64(tl.Forward)) + r.tariff.Encode(b.lo, b.hi)
+	for i := range r.mean.buckets {
+		b := &r.mean.buckets[i]
+		r.work.Cost[i] = time.Duration(2*r.share(b, tl)*float64(tl.Forward)) + r.mean.tariff.Encode(b.lo, b.hi)
 	}
 	r.work.Cost[0] += tl.Between
 }
@@ -302,8 +255,8 @@ func (r *reducer) backward(tl train.Timeline) {
 // forward pass needs all of them, and the last one comes last.
 func (r *reducer) share(b *bucket, tl train.Timeline) (share float64) {
 	for i := b.lo; i < b.hi; i++ {
-		if r.shard.Ends(i) {
-			share += tl.Shares[r.shard.Pieces[i].Span]
+		if r.mean.shard.Ends(i) {
+			share += tl.Shares[r.mean.shard.Pieces[i].Span]
 		}
 	}
 	return share
@@ -317,8 +270,8 @@ func (r *reducer) update() {
 	if r.Job().Weightless {
 		return
 	}
-	for i := range r.buckets {
-		r.noted(&r.buckets[i])
+	for i := range r.mean.buckets {
+		r.noted(&r.mean.buckets[i])
 	}
 	r.notedAll()
 	r.common.update(r.grad, r.present())
@@ -330,7 +283,14 @@ func (r *reducer) present() sgd.Step {
 	return sgd.Step{N: r.Step(), Epoch: p.Epoch, LR: r.sched(p), Seed: r.Job().Seed}
 }
 
-// exchanged is the whole vector in the pieces that ranks without servers exchange.
-func exchanged(j *train.Job) *wire.Shard {
-	return wire.Shards(j.Model.Layout(), j.Cuts())[0]
+// Keep keeps what this rank must keep over a restart; what is the same on all ranks
+// is kept by the first.
+func (r *reducer) Keep(k *checkpoint.Keeper) {
+	r.keepShared(k, r.Step())
+	if k.Loads() {
+		r.StartAt(r.versionIn(k))
+		r.told = r.Step()
+		r.common.keep(k, r.Step())
+	}
+	r.keepOwn(k)
 }

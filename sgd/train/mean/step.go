@@ -2,20 +2,47 @@ package mean
 
 import (
 	"context"
+	"time"
 
 	"github.com/gradlab/gradlab/comm"
+	"github.com/gradlab/gradlab/lrschedule"
 	"github.com/gradlab/gradlab/sgd/train"
 	"github.com/gradlab/gradlab/sgd/train/checkpoint"
 	"github.com/gradlab/gradlab/sgd/train/record"
 	"github.com/gradlab/gradlab/sgd/train/wire"
 )
 
-// report tells of the update made last.
-func (r *reducer) report(ctx context.Context) error {
+// inStep is a worker of modes whose workers agree on parameters: it holds these in common
+// with others of its process, and tells the observer of their updates.
+type inStep struct {
+	*train.Rank
+	mean    *Mean
+	common  *common
+	grad    []float32 // what is averaged
+	sched   lrschedule.Schedule
+	told    int // the step of the last report
+	stopped bool
+	prog    train.Meter
+}
+
+// newInStep makes a worker around its Mean.
+func newInStep(of *train.Rank, m *Mean) (s inStep, err error) {
+	j := of.Job()
+	s = inStep{Rank: of, mean: m, sched: m.sched}
+	if j.Weightless {
+		return s, nil
+	}
+	s.grad = make([]float32, j.Model.Layout().Size())
+	s.common, err = train.Lasting(j, commonKey{}, newCommon)
+	return s, err
+}
+
+// report tells of the update made last, whose mean was there at now.
+func (r *inStep) report(ctx context.Context, now time.Duration) error {
 	v, told := r.Step(), r.told
 	r.told = v
 	if r.ID() == 0 {
-		if err := r.progress(ctx, train.Crossed(r.Job().ReportEvery(), told, v) || v == r.Job().Updates); err != nil {
+		if err := r.progress(ctx, now, train.Crossed(r.Job().ReportEvery(), told, v) || v == r.Job().Updates); err != nil {
 			return err
 		}
 	}
@@ -27,13 +54,9 @@ func (r *reducer) report(ctx context.Context) error {
 
 // progress counts the update made last, and tells of those since it told if that
 // is due.
-func (r *reducer) progress(ctx context.Context, due bool) error {
+func (r *inStep) progress(ctx context.Context, now time.Duration, due bool) error {
 	if r.prog.Add(0, r.Loss()); !due {
 		return nil
-	}
-	now := r.Host().Now()
-	if f, ok := r.course.(*first); ok { // it may be made later, of what was there then
-		now = f.whole
 	}
 	p := r.Job().ProgressAt(r.Step(), r.Step()*r.Job().Workers)
 	m := record.Progress{Step: r.Step(), Samples: p.Samples, Epoch: p.Epoch, Seconds: now.Seconds(), LR: r.sched(p)}
@@ -44,14 +67,14 @@ func (r *reducer) progress(ctx context.Context, due bool) error {
 }
 
 // bytes is what this rank has sent and received.
-func (r *reducer) bytes() (up, down uint64) {
+func (r *inStep) bytes() (up, down uint64) {
 	c := r.Host().Traffic().Count()
 	return c.SentBytes[comm.Gradient], c.RecvBytes[comm.Gradient]
 }
 
 // snapshot tells the observer of an update to be evaluated: the first rank what the
 // parameters are, all ranks when they had made it and what went over the network.
-func (r *reducer) snapshot(ctx context.Context, last bool) error {
+func (r *inStep) snapshot(ctx context.Context, last bool) error {
 	p := r.Job().ProgressAt(r.Step(), r.Step()*r.Job().Workers)
 	up, down := r.bytes()
 	m := train.Mark{Version: r.Step(), Samples: p.Samples, Epoch: p.Epoch, Seconds: r.Host().Now().Seconds(), Up: up, Down: down, Last: last}
@@ -62,31 +85,19 @@ func (r *reducer) snapshot(ctx context.Context, last bool) error {
 }
 
 // Final implements Part.
-func (r *reducer) Final(rep *record.RankReport) {
+func (r *inStep) Final(rep *record.RankReport) {
 	made := uint64(r.Steps())
 	rep.Sent, rep.Version, rep.Stopped, rep.Ledger.Applied = made, r.Step(), r.stopped, made
 }
 
-// Keep keeps what this rank must keep over a restart; what is the same on all ranks
-// is kept by the first.
-func (r *reducer) Keep(k *checkpoint.Keeper) {
-	r.keepShared(k, r.Step())
-	if k.Loads() {
-		r.StartAt(r.versionIn(k))
-		r.told = r.Step()
-		r.common.keep(k, r.Step())
-	}
-	r.keepOwn(k)
-}
-
 // versionIn is how many updates a checkpoint is of.
-func (r *reducer) versionIn(k *checkpoint.Keeper) (version int) {
+func (r *inStep) versionIn(k *checkpoint.Keeper) (version int) {
 	k.Int(train.KeyVersion, &version)
 	return version
 }
 
 // keepShared keeps what is the same on all ranks, after version updates of the run.
-func (r *reducer) keepShared(k *checkpoint.Keeper, version int) {
+func (r *inStep) keepShared(k *checkpoint.Keeper, version int) {
 	if k.Loads() || k.Own || !k.Alike(r.ID()) {
 		return
 	}
@@ -95,7 +106,7 @@ func (r *reducer) keepShared(k *checkpoint.Keeper, version int) {
 }
 
 // keepOwn keeps what this rank alone has.
-func (r *reducer) keepOwn(k *checkpoint.Keeper) {
+func (r *inStep) keepOwn(k *checkpoint.Keeper) {
 	if !k.Loads() {
 		step := r.Step()
 		k.Int(checkpoint.Key(checkpoint.KeyStep, r.ID()), &step)
@@ -106,7 +117,5 @@ func (r *reducer) keepOwn(k *checkpoint.Keeper) {
 	if r.ID() == 0 {
 		r.prog.Keep(k)
 	}
-	for i, ex := range r.ex {
-		k.State(checkpoint.Under(train.KeyUp, r.ID())+r.shard.Pieces[i].Block.Name, ex)
-	}
+	r.mean.Keep(k)
 }
