@@ -19,19 +19,21 @@ func TestPyTorchSteps(t *testing.T) {
 	t.Parallel()
 	for _, c := range []struct {
 		spec  string
-		in    sgd.Shape
+		in    sgd.Sample
 		batch int
 		// Of gradients and of what follows from them. Depth asks for more: where
 		// rounding takes one of a million values across the corner of a ReLU, all
 		// gradients before it change a little.
 		tolerance float64
 	}{
-		{"mlp", mnist, 8, 1e-4},
-		{"lenet5", mnist, 8, 1e-4},
-		{"mnistcnn(dropout=0)", mnist, 8, 1e-4},
-		{"cifar10_full", cifar, 4, 1e-4},
-		{"resnet20", cifar, 8, 1e-3},
-		{"resnet50", small, 8, 2e-2},
+		{"mlp", pictures(mnist), 8, 1e-4},
+		{"lenet5", pictures(mnist), 8, 1e-4},
+		{"mnistcnn(dropout=0)", pictures(mnist), 8, 1e-4},
+		{"cifar10_full", pictures(cifar), 4, 1e-4},
+		{"resnet20", pictures(cifar), 8, 1e-3},
+		{"resnet50", pictures(small), 8, 2e-2},
+		{"gpt(layers=2,heads=2,width=32)", passageOf(70, 65), 3, 1e-4},
+		{"llama(layers=2,heads=4,kv_heads=2,width=32,hidden=48)", passageOf(70, 65), 3, 1e-4},
 	} {
 		t.Run(c.spec, func(t *testing.T) {
 			name, _, _ := strings.Cut(c.spec, "(")
@@ -40,13 +42,16 @@ func TestPyTorchSteps(t *testing.T) {
 	}
 }
 
-func testGolden(t *testing.T, path, spec string, in sgd.Shape, batch int, tolerance float64) {
-	m, p := newPass(t, spec, in)
+// pictures is samples of ten classes.
+func pictures(in sgd.Shape) sgd.Sample { return sgd.Sample{Shape: in, Classes: 10} }
+
+func testGolden(t *testing.T, path, spec string, in sgd.Sample, batch int, tolerance float64) {
+	m, p := newPassOf(t, spec, in)
 	layout := m.Layout()
 	for i, s := range layout.Spans {
 		centre, width := 0.0, 0.1
 		switch {
-		case s.Role == sgd.Weight:
+		case s.Role.IsWeight():
 			width = math.Sqrt(6 / float64(s.Cols))
 		case strings.HasSuffix(s.Name, ".scale"), strings.HasSuffix(s.Name, ".var"):
 			centre = 1
@@ -57,12 +62,15 @@ func testGolden(t *testing.T, path, spec string, in sgd.Shape, batch int, tolera
 			layout.View(p.Params, i)[j] = float32(centre + width*float64(v))
 		}
 	}
-	b := randomBatch(sgd.Sample{Shape: in, Classes: 10}, batch)
+	b := randomBatch(in, batch)
 	for i := range b.X {
 		b.X[i] = 4*rng.Key(1).Float32(uint64(i)) - 2
 	}
 	for i := range b.Y {
-		b.Y[i] = int32(10 * float64(rng.Key(2).Float32(uint64(i))))
+		b.Y[i] = int32(float64(in.Classes) * float64(rng.Key(2).Float32(uint64(i))))
+	}
+	for i := range b.Tokens {
+		b.Tokens[i] = int32(float64(in.Vocabulary) * float64(rng.Key(1).Float32(uint64(i))))
 	}
 
 	var losses [2]float64

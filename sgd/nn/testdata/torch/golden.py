@@ -135,6 +135,49 @@ class Net:
                 x = F.relu(y + x)
         return self.dense(x.mean((2, 3)), classes)
 
+    # Transformers, on tokens.
+
+    def linear(self, x, out):
+        w = self.span(self.name("linear") + ".weight", out * x.shape[-1], 0, math.sqrt(6 / x.shape[-1]))
+        return F.linear(x, w.view(out, -1))
+
+    def table(self, kind, rows, width):
+        return self.span(self.name(kind) + ".weight", rows * width, 0, math.sqrt(6 / width)).view(rows, width)
+
+    def norm(self, kind, x):
+        scale = self.span(self.name(kind) + ".scale", x.shape[-1], 1, 0.1)
+        if kind == "norm":
+            return F.layer_norm(x, x.shape[-1:], scale)
+        return F.rms_norm(x, x.shape[-1:], scale, 1e-5)
+
+    def attention(self, x, heads, groups, turned=False):
+        """x: batch × length × (heads + 2·groups)·d."""
+        d = x.shape[-1] // (heads + 2 * groups)
+        q, k, v = (t.unflatten(-1, (-1, d)).transpose(1, 2) for t in x.split([heads * d, groups * d, groups * d], -1))
+        if turned:  # pairs i and half + i are the parts of complex numbers
+            angles = torch.outer(torch.arange(x.shape[1], dtype=torch.float64), 10000.0 ** (-torch.arange(d // 2, dtype=torch.float64) / (d // 2)))
+            turn = torch.polar(torch.ones_like(angles), angles)
+            q, k = (torch.view_as_real(torch.complex(t[..., : d // 2], t[..., d // 2 :]) * turn).transpose(-1, -2).flatten(-2) for t in (q, k))
+        return F.scaled_dot_product_attention(q, k, v, is_causal=True, enable_gqa=True).transpose(1, 2).flatten(-2)
+
+    def gpt(self, x, classes, width=32, heads=2):
+        table = self.table("embedding", classes, width)
+        x = table[x] + self.table("positions", x.shape[1], width)
+        for _ in range(2):
+            y = self.attention(self.linear(self.norm("norm", x), 3 * width), heads, heads)
+            x = x + self.linear(y, width)
+            x = x + self.linear(F.gelu(self.linear(self.norm("norm", x), 4 * width)), width)
+        return F.linear(self.norm("norm", x), table)
+
+    def llama(self, x, classes, width=32, heads=4, groups=2, hidden=48):
+        x = self.table("embedding", classes, width)[x]
+        for _ in range(2):
+            y = self.linear(self.norm("rmsnorm", x), (heads + 2 * groups) * width // heads)
+            x = x + self.linear(self.attention(y, heads, groups, turned=True), width)
+            a, b = self.linear(self.norm("rmsnorm", x), 2 * hidden).chunk(2, -1)
+            x = x + self.linear(F.silu(a) * b, width)
+        return self.linear(self.norm("rmsnorm", x), classes)
+
 
 def tell(out, word, name, v, count):
     v = v.detach().flatten()
@@ -146,12 +189,16 @@ def tell(out, word, name, v, count):
 def golden(model, shape, classes, batch, samples):
     net = Net()
     n = batch * math.prod(shape)
-    x = torch.from_numpy(4 * uniform(1, n) - 2).view(batch, *shape)
-    y = torch.from_numpy((uniform(2, batch) * classes).astype(np.int64))
+    if len(shape) == 1:  # tokens, and a label for each
+        x, y = (torch.from_numpy((uniform(k, n) * classes).astype(np.int64)) for k in (1, 2))
+        x = x.view(batch, *shape)
+    else:
+        x = torch.from_numpy(4 * uniform(1, n) - 2).view(batch, *shape)
+        y = torch.from_numpy((uniform(2, batch) * classes).astype(np.int64))
     velocity, losses, grads = {}, [], {}
     for step in range(2):
         net.counts = {}
-        loss = F.cross_entropy(getattr(net, model)(x, classes), y)
+        loss = F.cross_entropy(getattr(net, model)(x, classes).reshape(-1, classes), y)
         losses.append(loss.item())
         loss.backward()
         with torch.no_grad():
@@ -179,3 +226,5 @@ if __name__ == "__main__":
     golden("cifar10_full", (3, 32, 32), 10, 4, 16)
     golden("resnet20", (3, 32, 32), 10, 8, 8)
     golden("resnet50", (3, 64, 64), 10, 8, 3)
+    golden("gpt", (70,), 65, 3, 8)
+    golden("llama", (70,), 65, 3, 8)
