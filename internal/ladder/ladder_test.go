@@ -156,6 +156,10 @@ runs:
 			add(m, "mode: %q", m)
 		}
 	}
+	text := filepath.Join(t.TempDir(), "t.txt")
+	if err := os.WriteFile(text, []byte(strings.Repeat("to be, or not to be: that is the question. ", 8)), 0o644); err != nil {
+		t.Fatal(err)
+	}
 	for _, m := range listed(t, "models") {
 		if strings.HasPrefix(m, "external") { // a program computes it
 			continue
@@ -173,6 +177,10 @@ runs:
 			}
 			side = max(side, 32) // where batch norms have something to average
 		}
+		if side == 0 {
+			add(m, `model: %q, workers: 1, batch: 2, data: "text(path=%s,context=12)"`, m, text)
+			continue
+		}
 		add(m, `model: %q, workers: 1, batch: 2, data: "synthetic(dim=%d,side=%d,classes=4,n=4,test=2)"`, m, 3*side*side, side)
 	}
 	path := filepath.Join(t.TempDir(), "parts.yaml")
@@ -182,7 +190,8 @@ runs:
 	return path
 }
 
-// least is the least side of pictures that a model takes, and how many parameters it then has.
+// least is the least side of pictures that a model takes, 0 of one that takes texts, and how
+// many parameters it then has.
 func least(t *testing.T, spec string) (side, parameters int) {
 	t.Helper()
 	var err error
@@ -192,7 +201,11 @@ func least(t *testing.T, spec string) (side, parameters int) {
 			return side, m.Layout().Size()
 		}
 	}
-	t.Fatalf("%s takes no pictures of up to 256 pixels: %v", spec, err)
+	m, of := sgd.Model(nil), sgd.Sample{Shape: sgd.Shape{C: 1, H: 12, W: 1}, Vocabulary: 20, Classes: 20, Targets: 12}
+	if m, err = nn.Models.MustParse(spec).New(of); err == nil {
+		return 0, m.Layout().Size()
+	}
+	t.Fatalf("%s takes no pictures of up to 256 pixels and no texts: %v", spec, err)
 	return 0, 0
 }
 
