@@ -14,6 +14,8 @@ import (
 	"github.com/gradlab/gradlab/experiments/config"
 	"github.com/gradlab/gradlab/experiments/reproduce"
 	"github.com/gradlab/gradlab/registry"
+	"github.com/gradlab/gradlab/sgd"
+	"github.com/gradlab/gradlab/sgd/nn"
 	"github.com/gradlab/gradlab/sgd/train"
 )
 
@@ -137,7 +139,18 @@ var wants = map[string]string{
 	"side-schedules":    " 'data=imagenet(size=288)' model=resnet50",
 	"graphs":            " codec=raw mode=sgp",
 	"nodes":             " run=ring cluster=none device=v100 network.per_host=8",
-	"models airbench94": " data=cifar10", "models gpt": " data=shakespeare", "models llama": " data=shakespeare", "models alexnet": " data=imagenet", "models inception3": " data=imagenet", "models vgg16": " data=imagenet",
+	"models airbench94": " data=cifar10", "models alexnet": " data=imagenet", "models inception3": " data=imagenet", "models vgg16": " data=imagenet",
+}
+
+// readsTexts reports whether a model can be built for texts and not for small pictures.
+func readsTexts(name string) bool {
+	spec, err := nn.Models.Parse(name)
+	if err != nil {
+		return false
+	}
+	_, texts := spec.New(sgd.Sample{Shape: sgd.Shape{C: 1, H: 8, W: 1}, Vocabulary: 10, Classes: 10, Targets: 8})
+	_, pictures := spec.New(sgd.Sample{Shape: sgd.Shape{C: 1, H: 8, W: 8}, Classes: 10})
+	return texts == nil && pictures != nil
 }
 
 func (e *env) helpEntry(k kind, en registry.Entry) {
@@ -175,6 +188,9 @@ func (e *env) helpEntry(k kind, en registry.Entry) {
 	recipe, beside := "quickstart", wants[k.name]+wants[k.name+" "+en.Name]
 	if m, ok := train.Modes.Proto(en.Name); ok && k.name == "modes" {
 		beside = strings.TrimSuffix(" "+m.Traits(&train.Job{Mode: m}).Try, " ")
+	}
+	if k.name == "models" && readsTexts(en.Name) {
+		beside = " data=shakespeare"
 	}
 	if k.name == "clusters" || k.name == "devices" || k.name == "transports" { // whose models have profiles
 		recipe = "scaling run=ring"

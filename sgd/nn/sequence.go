@@ -111,7 +111,7 @@ func (Unembedding) bind(b *builder, x int) (int, error) {
 		return 0, fmt.Errorf("nn: %s is the second one of a table", name)
 	}
 	e.tied = true
-	b.flops[e.table] += 2 * float64(s.Len()) * float64(b.vocabulary)
+	b.flops[e.table] += float64(2 * float64(s.Len()) * float64(b.vocabulary))
 	d := &dense{in: s.C, out: b.vocabulary, rows: s.H * s.W, weight: e.table, bias: -1, rounds: b.options.Precision == BFloat16}
 	return b.emit(d, x, sgd.Shape{C: b.vocabulary, H: s.H, W: s.W}), nil
 }
@@ -273,7 +273,7 @@ func (l Attention) bind(b *builder, x int) (int, error) {
 	}
 	a := &attention{Attention: l, width: s.C / all, row: s.C, length: s.H * s.W}
 	if len(b.flops) > 0 { // it has no span: the layer before it is billed
-		b.flops[len(b.flops)-1] += 2 * float64(l.Heads) * float64(a.length) * float64(a.length) * float64(a.width)
+		b.flops[len(b.flops)-1] += float64(2 * float64(l.Heads) * float64(a.length) * float64(a.length) * float64(a.width))
 	}
 	return b.emit(a, x, sgd.Shape{C: l.Heads * a.width, H: s.H, W: s.W}), nil
 }
