@@ -8,6 +8,7 @@ import (
 	"os"
 	"os/signal"
 	"path/filepath"
+	"strconv"
 	"strings"
 	"sync/atomic"
 	"syscall"
@@ -47,7 +48,8 @@ func Itself(getenv func(string) string, places config.Places) func(rank int, coo
 			return Command{Err: errForgotten}
 		}
 		task, _ := json.Marshal(rankTask{rank, coordinator, config, token, places.Dir, places.Cache}) // text and a number
-		return Command{Path: exe, Env: []string{rankVariable + "=" + string(task)}}
+		// The arguments tell whoever lists processes which one this is.
+		return Command{Path: exe, Args: []string{"join", config, "--rank", strconv.Itoa(rank)}, Env: []string{rankVariable + "=" + string(task)}}
 	}
 }
 
@@ -55,11 +57,12 @@ func Itself(getenv func(string) string, places config.Places) func(rank int, coo
 // net=grpc; see Itself. In a process that was started as a rank it runs the rank and
 // ends the process; elsewhere it returns at once. getenv is os.Getenv.
 func RunAsRank(getenv func(string) string) {
+	var stop atomic.Bool
+	o := JoinOptions{Getenv: getenv, Stopping: stop.Load, Logf: func(f string, a ...any) { fmt.Fprintf(os.Stderr, f+"\n", a...) }}
 	text := getenv(rankVariable)
 	if text == "" {
 		return
 	}
-	var stop atomic.Bool
 	signals := make(chan os.Signal, 1)
 	signal.Notify(signals, os.Interrupt, syscall.SIGTERM)
 	go func() {
@@ -68,15 +71,30 @@ func RunAsRank(getenv func(string) string) {
 		<-signals
 		os.Exit(1)
 	}()
-	if err := runRank(context.Background(), text, getenv, stop.Load); err != nil {
+	if err := runRank(context.Background(), text, o); err != nil {
 		fmt.Fprintln(os.Stderr, "gradlab:", err)
 		os.Exit(1)
 	}
 	os.Exit(0)
 }
 
+// AsRank is RunAsRank for a program that hears signals itself: is reports whether this process
+// was started as a rank, and err is how the rank ended. Of o the functions, Requeue and Getenv
+// count, which is os.Getenv.
+func AsRank(ctx context.Context, o JoinOptions) (is bool, err error) {
+	text := o.Getenv(rankVariable)
+	if text == "" {
+		return false, nil
+	}
+	// A program that the rank starts is no rank.
+	if err := os.Unsetenv(rankVariable); err != nil {
+		return true, err
+	}
+	return true, runRank(ctx, text, o)
+}
+
 // runRank runs the rank that a text describes.
-func runRank(ctx context.Context, text string, getenv func(string) string, stopping func() bool) error {
+func runRank(ctx context.Context, text string, o JoinOptions) error {
 	var task rankTask
 	if err := json.Unmarshal([]byte(text), &task); err != nil {
 		return fmt.Errorf("%s says which rank this process is, and cannot be read: %w", rankVariable, err)
@@ -96,12 +114,10 @@ func runRank(ctx context.Context, text string, getenv func(string) string, stopp
 	if err != nil {
 		return fmt.Errorf("token: %w", err)
 	}
-	return Join(ctx, runs[0], JoinOptions{
-		Identity: Who{Rank: task.Rank, Coordinator: task.Coordinator, Source: "the program that started this one"},
-		Token:    strings.TrimSpace(string(token)), Timeout: LaunchTimeout, Getenv: getenv, Stopping: stopping, Launched: true,
-		Places: config.Places{Dir: task.Dir, Cache: task.Cache}, Folder: func() string { return filepath.Dir(task.Config) },
-		Logf: func(f string, a ...any) { fmt.Fprintf(os.Stderr, f+"\n", a...) },
-	})
+	o.Identity = Who{Rank: task.Rank, Coordinator: task.Coordinator, Source: "the program that started this one"}
+	o.Token, o.Timeout, o.Launched = strings.TrimSpace(string(token)), LaunchTimeout, true
+	o.Places, o.Folder = config.Places{Dir: task.Dir, Cache: task.Cache}, func() string { return filepath.Dir(task.Config) }
+	return Join(ctx, runs[0], o)
 }
 
 // errForgotten keeps a program whose ranks do not know that they are ranks from starting

@@ -43,7 +43,7 @@ func TestItselfRefuses(t *testing.T) {
 	for text, want := range map[string]string{
 		"{": "cannot be read", `{"config":"no/such/config.yaml"}`: "no such file", `{"config":"quickstart"}`: "holds 4 runs",
 	} {
-		if err := runRank(context.Background(), text, os.Getenv, nil); err == nil || !strings.Contains(err.Error(), want) {
+		if err := runRank(context.Background(), text, JoinOptions{Getenv: os.Getenv}); err == nil || !strings.Contains(err.Error(), want) {
 			t.Errorf("%s: %v, want %q", text, err, want)
 		}
 	}

@@ -73,7 +73,11 @@ func Main(args []string, stdout, stderr io.Writer) int {
 	defer e.onSignals(cancel)()
 	defer external.CloseAll()
 	defer mpinet.End()
-	err := root.ExecuteContext(ctx)
+	is, err := experiments.AsRank(ctx, experiments.JoinOptions{Getenv: os.Getenv, Stopping: e.stop.Load, Requeue: &e.requeue,
+		Logf: func(f string, a ...any) { fmt.Fprintf(e.err, f+"\n", a...) }})
+	if !is {
+		err = root.ExecuteContext(ctx)
+	}
 	if err == nil {
 		return ExitOK
 	}

@@ -3,6 +3,7 @@ package cli
 import (
 	"encoding/json"
 	"errors"
+	"os"
 
 	"github.com/spf13/cobra"
 
@@ -42,7 +43,7 @@ is stopped, the same command goes on with it.`,
 			if err != nil {
 				return err
 			}
-			opt := experiments.Options{Places: e.places(), Args: e.args, About: about, Stopping: e.stop.Load, Join: e.joiner()}
+			opt := experiments.Options{Places: e.places(), Args: e.args, About: about, Stopping: e.stop.Load, Join: experiments.Itself(os.Getenv, e.places())}
 			if !quiet {
 				opt.Display = progress.New(e.screen)
 				defer opt.Display.Close()

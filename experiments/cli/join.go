@@ -5,7 +5,6 @@ import (
 	"crypto/tls"
 	"fmt"
 	"os"
-	"path/filepath"
 	"strings"
 	"time"
 
@@ -51,7 +50,7 @@ func (e *env) joinCommand() *cobra.Command {
 	var rank int
 	var coordinator, listen, advertise, tokenFile, out string
 	var certificates func() (*tls.Config, error)
-	var insecure, resume, older, shared, launched bool
+	var insecure, resume, older, shared bool
 	var timeout time.Duration
 	c := &cobra.Command{
 		Use:   "join RECIPE|FILE [key=value …]",
@@ -82,7 +81,6 @@ func (e *env) joinCommand() *cobra.Command {
 			if err != nil {
 				return usageError{err}
 			}
-			who.Lead = who.Lead && !launched
 			token, err := readToken(tokenFile)
 			if err != nil {
 				return usageError{err}
@@ -92,21 +90,18 @@ func (e *env) joinCommand() *cobra.Command {
 				return err
 			}
 			o := experiments.JoinOptions{
-				Identity: who, Listen: listen, Advertise: advertise, Token: token, TLS: files, Insecure: insecure, Timeout: timeout, Getenv: os.Getenv, Places: below.Places, Stopping: below.Stopping, Requeue: below.Requeue, Launched: launched,
+				Identity: who, Listen: listen, Advertise: advertise, Token: token, TLS: files, Insecure: insecure, Timeout: timeout, Getenv: os.Getenv, Places: below.Places, Stopping: below.Stopping, Requeue: below.Requeue,
 				Logf: func(f string, a ...any) { fmt.Fprintf(e.err, f+"\n", a...) },
 			}
 			o.Folder = func() string {
 				path, _ := experiments.Folder(runs[0], below)
 				return path
 			}
-			if launched {
-				o.Folder = func() string { return filepath.Dir(args[0]) }
-			}
 			if who.Source != "flags" {
 				fmt.Fprintf(e.err, "rank %d of %s, from %s\n", who.Rank, recipe.Name, who.Source)
 			}
 			if !who.Lead {
-				if path, done := experiments.Folder(runs[0], below); done && resume && !launched {
+				if path, done := experiments.Folder(runs[0], below); done && resume {
 					fmt.Fprintf(e.err, "the run is done, in %s, and nothing is left to join\n", path)
 					return nil
 				}
@@ -129,8 +124,6 @@ func (e *env) joinCommand() *cobra.Command {
 	f.BoolVar(&resume, "resume", false, "go on with a stopped run; the others see below --out, too, whether it is done")
 	f.BoolVar(&older, "allow-older", false, "with --resume: where the last checkpoint is damaged, go on from the one before (rank 0)")
 	f.BoolVar(&shared, "shared", false, sharedUsage+" (rank 0)")
-	f.BoolVar(&launched, "launched", false, "the process that started this one coordinates")
-	_ = f.MarkHidden("launched")
 	return c
 }
 

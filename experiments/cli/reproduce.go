@@ -141,7 +141,7 @@ func (s *studying) lab(name, suffix string) *reproduce.Lab {
 	return &reproduce.Lab{
 		Quick: s.quick, Without: s.without, Out: filepath.Join(s.out, name+suffix),
 		Logf: func(format string, args ...any) { s.display.Logf("%s: %s", name, fmt.Sprintf(format, args...)) },
-		Runs: experiments.Options{Recipe: name, Out: s.out, Places: s.e.places(), Args: s.e.args, Display: s.display, Join: s.e.joiner(), Stopping: s.e.stop.Load},
+		Runs: experiments.Options{Recipe: name, Out: s.out, Places: s.e.places(), Args: s.e.args, Display: s.display, Join: experiments.Itself(os.Getenv, s.e.places()), Stopping: s.e.stop.Load},
 	}
 }
 

@@ -7,6 +7,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"os"
 	"path/filepath"
 	"slices"
 
@@ -144,7 +145,7 @@ func (e *env) runRecipe(ctx context.Context, args []string, o *runOptions) error
 	opt := experiments.Options{
 		Recipe: recipe.Name, Out: o.out, Resume: o.resume, Again: o.again, AllowOlder: o.older, Shared: o.shared, TrainAll: o.trainAll, Places: places, Args: e.args, About: about,
 		Stopping: e.stop.Load, Requeue: &e.requeue,
-		Join: e.joiner(),
+		Join: experiments.Itself(os.Getenv, e.places()),
 	}
 	if mpi, err := onMPI(runs); err != nil {
 		return err

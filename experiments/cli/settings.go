@@ -81,9 +81,9 @@ func readSettings(v *viper.Viper) (s settings, err error) {
 }
 
 // settle gives a command's flags what the file and the environment say of those that were
-// not typed. Processes that the program starts were given all they need.
+// not typed.
 func (e *env) settle(cmd *cobra.Command) error {
-	if f := cmd.Flags().Lookup("launched"); cmd.Hidden || f != nil && f.Changed {
+	if cmd.Hidden {
 		return nil
 	}
 	var err error

@@ -211,7 +211,7 @@ func (e *env) sweepJobCommand() *cobra.Command {
 		Use: "sweep-job", Hidden: true, Short: "One job of a sweep, read from the input",
 		Args: cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
-			return sweep.Serve(cmd.Context(), os.Stdin, e.raw, e.stop.Load, experiments.Options{Places: e.places(), Join: e.joiner()})
+			return sweep.Serve(cmd.Context(), os.Stdin, e.raw, e.stop.Load, experiments.Options{Places: e.places(), Join: experiments.Itself(os.Getenv, e.places())})
 		},
 	}
 }
@@ -447,20 +447,4 @@ func compareJobs(w io.Writer, jobs []sweep.Job, out string) error {
 		}
 	}
 	return nil
-}
-
-// joiner gives the command that starts one rank of a grpc run.
-func (e *env) joiner() func(rank int, coordinator, config, token string) experiments.Command {
-	exe, err := os.Executable()
-	if err != nil {
-		exe = filepath.Clean(os.Args[0])
-	}
-	places := e.places()
-	return func(rank int, coordinator, config, token string) experiments.Command {
-		return experiments.Command{
-			Path: exe,
-			Args: []string{"join", config, "--launched", "--timeout", experiments.LaunchTimeout.String(), "--rank", fmt.Sprint(rank), "--coordinator", coordinator, "--token-file", token,
-				"--data-dir", places.Dir, "--cache-dir", places.Cache},
-		}
-	}
 }
