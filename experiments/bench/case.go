@@ -1,6 +1,7 @@
 package bench
 
 import (
+	"cmp"
 	"fmt"
 	"slices"
 	"strings"
@@ -10,10 +11,10 @@ import (
 
 // Case is one thing to train.
 type Case struct {
-	Model   string    `json:"model"` // name in nn.Models
-	Shape   sgd.Shape `json:"-"`
-	Classes int       `json:"classes"`
-	Batch   int       `json:"batch"`
+	Title  string     `json:"-"`     // what it is called, if not by its model
+	Model  string     `json:"model"` // spec text of nn.Models
+	Sample sgd.Sample `json:"-"`
+	Batch  int        `json:"batch"`
 	// Precision is that of key precision; the peer's is autocast. "" is float32.
 	Precision string `json:"precision,omitempty"`
 }
@@ -21,22 +22,55 @@ type Case struct {
 // Standard is the standard set: what the literature trains, small enough for a
 // laptop, at the batch sizes common for them.
 func Standard() []Case {
+	images := func(channels, side, classes int) sgd.Sample {
+		return sgd.Sample{Shape: sgd.Shape{C: channels, H: side, W: side}, Classes: classes}
+	}
+	text := func(context, vocabulary int) sgd.Sample {
+		return sgd.Sample{Shape: sgd.Shape{C: context, H: 1, W: 1}, Classes: vocabulary, Vocabulary: vocabulary, Targets: context}
+	}
 	return []Case{
-		{Model: "mnistcnn", Shape: sgd.Shape{C: 1, H: 28, W: 28}, Classes: 10, Batch: 100},
-		{Model: "mlp", Shape: sgd.Shape{C: 1, H: 28, W: 28}, Classes: 10, Batch: 128},
-		{Model: "resnet20", Shape: sgd.Shape{C: 3, H: 32, W: 32}, Classes: 10, Batch: 128},
-		{Model: "resnet50", Shape: sgd.Shape{C: 3, H: 64, W: 64}, Classes: 1000, Batch: 16},
-		{Model: "resnet50", Shape: sgd.Shape{C: 3, H: 224, W: 224}, Classes: 1000, Batch: 8},
+		{Model: "mnistcnn", Sample: images(1, 28, 10), Batch: 100},
+		{Model: "mlp", Sample: images(1, 28, 10), Batch: 128},
+		{Model: "resnet20", Sample: images(3, 32, 10), Batch: 128},
+		{Model: "resnet50", Sample: images(3, 64, 1000), Batch: 16},
+		{Model: "resnet50", Sample: images(3, 224, 1000), Batch: 8},
+		{Model: "gpt", Sample: text(64, 65), Batch: 12},
+		{Title: "gpt-384", Model: "gpt(layers=6,heads=6,width=384)", Sample: text(256, 65), Batch: 8},
+		{Title: "gpt-768", Model: "gpt(layers=12,heads=12,width=768)", Sample: text(256, 50304), Batch: 2},
 	}
 }
 
-// Name is the model and the side of its input, resnet50@224, with the precision behind
-// them where it is not float32: resnet50@224 bfloat16.
+// Name is the model and the side of its input, resnet50@224, or the context of a text, gpt@64, with
+// the precision behind them where it is not float32: resnet50@224 bfloat16.
 func (c Case) Name() string {
 	return strings.TrimSpace(c.input() + " " + c.Precision)
 }
 
-func (c Case) input() string { return fmt.Sprintf("%s@%d", c.Model, c.Shape.H) }
+func (c Case) input() string {
+	return fmt.Sprintf("%s@%d", cmp.Or(c.Title, c.Model), max(c.Sample.H, c.Sample.Targets))
+}
+
+// isText reports whether samples are texts, of which every token counts.
+func (c Case) isText() bool { return c.Sample.Vocabulary > 0 }
+
+// Unit is what rates count: img/s, or tokens/s of texts.
+func (c Case) Unit() string {
+	if c.isText() {
+		return "tokens/s"
+	}
+	return "img/s"
+}
+
+// items is how many of what rates count a step has.
+func (c Case) items() int { return c.Batch * c.Sample.Labels() }
+
+// rule is the update rule: momentum, and AdamW for texts.
+func (c Case) rule() (rule sgd.Optimizer, lr float64) {
+	if c.isText() {
+		return sgd.AdamW{Beta1: 0.9, Beta2: 0.99, Eps: 1e-8, Decay: 0.1}, 1e-3
+	}
+	return sgd.Momentum{Beta: 0.9}, 0.01
+}
 
 // In returns the cases in each of these precisions: float32, or bfloat16, which PyTorch's
 // autocast has on a CPU too.
@@ -85,7 +119,10 @@ func Pick(names []string, batch int) ([]Case, error) {
 	return out, nil
 }
 
-func (c Case) called(name string) bool { return name == c.Model || name == c.input() }
+func (c Case) called(name string) bool {
+	family, _, _ := strings.Cut(c.Model, "(")
+	return name == family || name == c.Title || name == c.input()
+}
 
 func caseNames(set []Case) string {
 	var names []string

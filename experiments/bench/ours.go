@@ -27,17 +27,14 @@ type ours struct {
 	take   func(stretch, slot int)
 }
 
-const (
-	rate       = 0.01 // of learning, as in torchworker.py
-	stretchLen = 16 << 10
-)
+const stretchLen = 16 << 10
 
 func newOurs(c Case) (*ours, error) {
 	spec, err := nn.Models.Parse(c.Model)
 	if err != nil {
 		return nil, err
 	}
-	m, err := spec.New(sgd.Sample{Shape: c.Shape, Classes: c.Classes})
+	m, err := spec.New(c.Sample)
 	if err != nil {
 		return nil, err
 	}
@@ -54,7 +51,8 @@ func newOurs(c Case) (*ours, error) {
 			return nil, err
 		}
 	}
-	rule, err := sgd.Momentum{Beta: 0.9}.New(m.Layout())
+	of, lr := c.rule()
+	rule, err := of.New(m.Layout())
 	if err != nil {
 		return nil, err
 	}
@@ -62,21 +60,29 @@ func newOurs(c Case) (*ours, error) {
 	size := m.Layout().Size()
 	o := &ours{
 		model: m, params: make([]float32, size), opt: opt,
-		batch: sgd.Batch{X: make([]float32, c.Batch*c.Shape.Len()), Y: make([]int32, c.Batch), N: c.Batch, Seed: 1},
+		batch: sgd.Batch{Y: make([]int32, c.Batch*c.Sample.Labels()), N: c.Batch, Seed: 1},
 	}
 	o.take = func(stretch, _ int) {
 		r := sgd.Range{Lo: stretch * stretchLen, Hi: min((stretch+1)*stretchLen, size)}
-		o.opt.ApplyRange(o.pass.Grad, o.params, r, sgd.Step{N: o.step, LR: rate, Seed: 1})
+		o.opt.ApplyRange(o.pass.Grad, o.params, r, sgd.Step{N: o.step, LR: lr, Seed: 1})
 		sgd.Update(o.params[r.Lo:r.Hi], o.pass.Grad[r.Lo:r.Hi])
 	}
 	m.Init(o.params, 1)
 	o.pass = sgd.Pass{Params: o.params, Grad: make([]float32, size), Scratch: m.NewScratch()}
 	x, y := rng.New(1, "bench").With(0), rng.New(1, "bench").With(1)
+	if c.isText() {
+		o.batch.Tokens = make([]int32, c.Batch*c.Sample.Len())
+	} else {
+		o.batch.X = make([]float32, c.Batch*c.Sample.Len())
+	}
+	for i := range o.batch.Tokens {
+		o.batch.Tokens[i] = int32(x.IntN(uint64(i), c.Sample.Vocabulary))
+	}
 	for i := range o.batch.X {
 		o.batch.X[i] = float32(x.Norm(uint64(i)))
 	}
 	for i := range o.batch.Y {
-		o.batch.Y[i] = int32(y.IntN(uint64(i), c.Classes))
+		o.batch.Y[i] = int32(y.IntN(uint64(i), c.Sample.Classes))
 	}
 	return o, nil
 }

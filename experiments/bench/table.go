@@ -27,7 +27,7 @@ func (r *TrainReport) WriteTables(w io.Writer, style string) error {
 }
 
 func (r *TrainReport) writeOurs(w io.Writer, style string) error {
-	header := []string{"model", "batch", "threads", "img/s", "±", "ms/step", "forward ms", "backward ms", "update ms", "GFLOP/s", "of best GEMM"}
+	header := []string{"model", "batch", "threads", "rate", "±", "unit", "ms/step", "forward ms", "backward ms", "update ms", "GFLOP/s", "of best GEMM"}
 	var rows [][]string
 	for _, t := range r.Rows {
 		if t.Error != "" {
@@ -35,7 +35,7 @@ func (r *TrainReport) writeOurs(w io.Writer, style string) error {
 			continue
 		}
 		rows = append(rows, []string{
-			t.Name, strconv.Itoa(t.Batch), strconv.Itoa(t.Threads), digits(t.Images.Median), percent(t.Images.Half()),
+			t.Name, strconv.Itoa(t.Batch), strconv.Itoa(t.Threads), digits(t.Rate.Median), percent(t.Rate.Half()), t.Unit,
 			millis(t.StepMS), millis(t.Forward), millis(t.Backward), millis(t.Update),
 			fmt.Sprintf("%.0f", t.GFLOPS), fmt.Sprintf("%s of %.0f", percent(t.GemmShare), t.GemmGFLOPS),
 		})
@@ -44,7 +44,7 @@ func (r *TrainReport) writeOurs(w io.Writer, style string) error {
 }
 
 func (r *TrainReport) writePeers(w io.Writer, style string) error {
-	header := []string{"model", "batch", "threads", "ours img/s"}
+	header := []string{"model", "batch", "threads", "unit", "ours"}
 	var variants []string
 	for _, t := range r.Rows {
 		for i, p := range t.Peers {
@@ -57,15 +57,15 @@ func (r *TrainReport) writePeers(w io.Writer, style string) error {
 	header = append(header, "ratio to the best", "least to most")
 	var rows [][]string
 	for _, t := range r.Rows {
-		cells := []string{t.Name, strconv.Itoa(t.Batch), strconv.Itoa(t.Threads), digits(t.Images.Median)}
+		cells := []string{t.Name, strconv.Itoa(t.Batch), strconv.Itoa(t.Threads), t.Unit, digits(t.Rate.Median)}
 		for i := range variants {
 			switch {
 			case i >= len(t.Peers):
 				cells = append(cells, "")
-			case t.Peers[i].Images.Median == 0:
+			case t.Peers[i].Rate.Median == 0:
 				cells = append(cells, "failed")
 			default:
-				cells = append(cells, digits(t.Peers[i].Images.Median))
+				cells = append(cells, digits(t.Peers[i].Rate.Median))
 			}
 		}
 		if p := t.best(); p != nil {

@@ -33,6 +33,9 @@ const torchInstall = "apt-get install python3-torch libopenblas0-openmp"
 // torchPatience is how long a worker may take to start or to compute a block.
 const torchPatience = 3 * time.Minute
 
+// compilePatience is how many times as long torch.compile may take: it runs a compiler of C++.
+const compilePatience = 5
+
 // FindTorch looks for a python that has torch: python alone if it is named,
 // else python3 in the path, then Debian's. environ is os.Environ(). The error
 // says what was tried and what to install.
@@ -103,6 +106,7 @@ type Variant struct {
 	Name         string   `json:"name"`
 	Env          []string `json:"env"`
 	ChannelsLast bool     `json:"channels_last"`
+	Compiled     bool     `json:"compiled"` // by torch.compile
 }
 
 // Variants lists the ways to run torch: "stock" as it is installed; "tuned"
@@ -110,7 +114,8 @@ type Variant struct {
 // cores, a malloc that keeps what it freed instead of faulting it in again, and
 // OpenBLAS's AVX-512 kernels where the processor has it, which OpenBLAS does not choose
 // on one that it does not know by its model;
-// "tuned-nhwc" with channels last in memory besides, for models that convolve.
+// "tuned-nhwc" with channels last in memory besides, for models that convolve; and the last
+// of these compiled by torch.compile, which PyTorch 2 has.
 func (t *Torch) Variants(c Case, threads int) []Variant {
 	stock := []string{"OMP_NUM_THREADS=" + strconv.Itoa(threads)}
 	tuned := append(stock[:1:1], "MALLOC_MMAP_THRESHOLD_=4294967296", "MALLOC_TRIM_THRESHOLD_=8589934592", "MALLOC_TOP_PAD_=67108864")
@@ -123,11 +128,13 @@ func (t *Torch) Variants(c Case, threads int) []Variant {
 	if cpu.X86.HasAVX512F && !slices.ContainsFunc(t.environ, func(e string) bool { return strings.HasPrefix(e, "OPENBLAS_CORETYPE=") }) {
 		tuned = append(tuned, "OPENBLAS_CORETYPE=SkylakeX")
 	}
-	out := []Variant{{"stock", stock, false}, {"tuned", tuned, false}}
-	if c.Model != "mlp" {
-		out = append(out, Variant{"tuned-nhwc", tuned, true})
+	out := []Variant{{Name: "stock", Env: stock}, {Name: "tuned", Env: tuned}}
+	if c.Model != "mlp" && !c.isText() {
+		out = append(out, Variant{Name: "tuned-nhwc", Env: tuned, ChannelsLast: true})
 	}
-	return out
+	last := out[len(out)-1]
+	last.Name, last.Compiled = last.Name+"-compiled", true
+	return append(out, last)
 }
 
 // torchWorker is one variant at work on a case.
@@ -142,14 +149,19 @@ type torchHello struct {
 	Torch   string  `json:"torch"`
 	Threads int     `json:"threads"`
 	Loss    float64 `json:"loss"`
+	Eager   bool    `json:"eager"` // there is no torch.compile
 }
+
+// errNotCompiling says that a PyTorch has no torch.compile.
+var errNotCompiling = errors.New("this PyTorch has no torch.compile")
 
 // start builds the case in a process of its own and takes one step. params is
 // what our model has: another number means another model, and is an error.
 func (t *Torch) start(ctx context.Context, v Variant, c Case, threads, params int) (*torchWorker, error) {
 	ask, err := json.Marshal(map[string]any{
-		"model": c.Model, "channels": c.Shape.C, "height": c.Shape.H, "width": c.Shape.W,
-		"classes": c.Classes, "batch": c.Batch, "threads": threads, "channels_last": v.ChannelsLast, "autocast": c.Precision == "bfloat16",
+		"model": c.Model, "channels": c.Sample.C, "height": c.Sample.H, "width": c.Sample.W, "vocabulary": c.Sample.Vocabulary,
+		"classes": c.Sample.Classes, "batch": c.Batch, "threads": threads, "channels_last": v.ChannelsLast, "compiled": v.Compiled,
+		"autocast": c.Precision == "bfloat16",
 	})
 	if err != nil {
 		return nil, err
@@ -157,8 +169,16 @@ func (t *Torch) start(ctx context.Context, v Variant, c Case, threads, params in
 	cmd := exec.CommandContext(ctx, t.Python, "-c", notHere+torchScript, string(ask))
 	cmd.Env = append(t.environ[:len(t.environ):len(t.environ)], v.Env...)
 	w := &torchWorker{}
-	if w.worker, err = startWorker(ctx, "torch "+v.Name, cmd, t.patience, &w.hello); err != nil {
+	patience := t.patience
+	if v.Compiled {
+		patience *= compilePatience
+	}
+	if w.worker, err = startWorker(ctx, "torch "+v.Name, cmd, patience, &w.hello); err != nil {
 		return nil, err
+	}
+	if w.hello.Eager {
+		w.end()
+		return nil, errNotCompiling
 	}
 	if w.hello.Params != params {
 		w.end()

@@ -103,29 +103,87 @@ def resnet50(ask):
     return nn.Sequential(*layers, *head(size, ask["classes"]))
 
 
-MODELS = {"mnistcnn": mnistcnn, "mlp": mlp, "resnet20": resnet20, "resnet50": resnet50}
+class Block(nn.Module):
+    """x + attention(norm(x)), then x + W2 gelu(W1 norm(x)), without biases."""
+
+    def __init__(self, heads, width):
+        super().__init__()
+        self.heads = heads
+        self.norm1, self.norm2 = nn.LayerNorm(width, bias=False), nn.LayerNorm(width, bias=False)
+        self.qkv, self.out = nn.Linear(width, 3 * width, bias=False), nn.Linear(width, width, bias=False)
+        self.up, self.down = nn.Linear(width, 4 * width, bias=False), nn.Linear(4 * width, width, bias=False)
+
+    def forward(self, x):
+        batch, length, width = x.shape
+        q, k, v = (t.view(batch, length, self.heads, -1).transpose(1, 2) for t in self.qkv(self.norm1(x)).split(width, 2))
+        y = F.scaled_dot_product_attention(q, k, v, is_causal=True)
+        x = x + self.out(y.transpose(1, 2).reshape(batch, length, width))
+        return x + self.down(F.gelu(self.up(self.norm2(x))))
+
+
+class GPT(nn.Module):
+    """Tables of tokens and positions, blocks, a norm, and the table of tokens again."""
+
+    def __init__(self, vocabulary, context, layers, heads, width):
+        super().__init__()
+        self.tokens, self.positions = nn.Embedding(vocabulary, width), nn.Parameter(torch.empty(context, width))
+        self.blocks = nn.Sequential(*(Block(heads, width) for _ in range(layers)))
+        self.norm = nn.LayerNorm(width, bias=False)
+        for p in self.parameters():
+            if p.dim() > 1:
+                nn.init.normal_(p, std=0.02)
+
+    def forward(self, x):
+        return F.linear(self.norm(self.blocks(self.tokens(x) + self.positions)), self.tokens.weight)
+
+
+def gpt(ask, layers=4, heads=4, width=128):
+    return GPT(ask["vocabulary"], ask["channels"], int(layers), int(heads), int(width))
+
+
+MODELS = {"mnistcnn": mnistcnn, "mlp": mlp, "resnet20": resnet20, "resnet50": resnet50, "gpt": gpt}
+
+
+def adamw(model):
+    """Weights decay, what has one dimension does not; in one kernel where there is one."""
+    groups = [{"params": [p for p in model.parameters() if p.dim() > 1], "weight_decay": 0.1},
+              {"params": [p for p in model.parameters() if p.dim() == 1], "weight_decay": 0.0}]
+    try:
+        return torch.optim.AdamW(groups, lr=1e-3, betas=(0.9, 0.99), fused=True)
+    except (RuntimeError, TypeError):  # before 2.4
+        return torch.optim.AdamW(groups, lr=1e-3, betas=(0.9, 0.99))
 
 
 def main():
     ask = json.loads(sys.argv[1])
-    if ask["model"] not in MODELS:
-        say(error="no model %s here; there are %s" % (ask["model"], ", ".join(MODELS)))
+    family, _, options = ask["model"].rstrip(")").partition("(")
+    if family not in MODELS:
+        say(error="no model %s here; there are %s" % (family, ", ".join(MODELS)))
         sys.exit(1)
+    if ask["compiled"] and not hasattr(torch, "compile"):
+        say(eager=True)
+        sys.exit()
     torch.set_num_threads(ask["threads"])
     torch.manual_seed(1)
     torch.set_flush_denormal(True)
-    model = MODELS[ask["model"]](ask).train()
-    x = torch.randn(ask["batch"], ask["channels"], ask["height"], ask["width"])
-    y = torch.randint(ask["classes"], (ask["batch"],))
+    model = MODELS[family](ask, **dict(option.split("=") for option in options.split(",") if option)).train()
+    if ask["vocabulary"]:
+        x = torch.randint(ask["vocabulary"], (ask["batch"], ask["channels"]))
+        y = torch.randint(ask["classes"], (ask["batch"] * ask["channels"],))
+        optimizer = adamw(model)
+    else:
+        x = torch.randn(ask["batch"], ask["channels"], ask["height"], ask["width"])
+        y = torch.randint(ask["classes"], (ask["batch"],))
+        optimizer = torch.optim.SGD(model.parameters(), lr=0.01, momentum=0.9)
     if ask["channels_last"]:
         model = model.to(memory_format=torch.channels_last)
         x = x.contiguous(memory_format=torch.channels_last)
-    optimizer = torch.optim.SGD(model.parameters(), lr=0.01, momentum=0.9)
+    forward = torch.compile(model) if ask["compiled"] else model
 
     def step():
         optimizer.zero_grad(set_to_none=True)
         with torch.autocast("cpu", dtype=torch.bfloat16, enabled=ask.get("autocast", False)):
-            loss = F.cross_entropy(model(x), y)
+            loss = F.cross_entropy(forward(x).view(-1, ask["classes"]), y)
         loss.backward()
         optimizer.step()
         return loss

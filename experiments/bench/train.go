@@ -27,7 +27,8 @@ type TrainReport struct {
 // TrainRow is a case at a number of threads.
 type TrainRow struct {
 	Name  string `json:"name"`
-	Input string `json:"input"` // channels x height x width
+	Input string `json:"input"` // of a sample, and its classes
+	Unit  string `json:"unit"`  // of rates
 	Case
 	Params  int `json:"params"` // trained ones
 	Threads int `json:"threads"`
@@ -47,10 +48,10 @@ type TrainRow struct {
 
 // Speed is what a contender reached in its blocks.
 type Speed struct {
-	Images Spread    `json:"images_per_second"`
+	Rate   Spread    `json:"rate"`
 	StepMS float64   `json:"step_ms"` // at the median
 	Steps  int       `json:"steps_per_block"`
-	Blocks []float64 `json:"blocks"` // images a second, of each round
+	Blocks []float64 `json:"blocks"` // the rate of each round
 }
 
 // Peer is what a variant of the peer reached in the same rounds.
@@ -106,7 +107,7 @@ func Train(ctx context.Context, o TrainOptions) (*TrainReport, error) {
 }
 
 func (o TrainOptions) row(ctx context.Context, c Case, threads int) (TrainRow, error) {
-	row := TrainRow{Name: c.Name(), Input: c.Shape.String(), Case: c, Threads: threads}
+	row := TrainRow{Name: c.Name(), Input: c.Sample.String(), Unit: c.Unit(), Case: c, Threads: threads}
 	fail := func(err error) (TrainRow, error) {
 		row.Error = err.Error()
 		return row, err
@@ -122,15 +123,18 @@ func (o TrainOptions) row(ctx context.Context, c Case, threads int) (TrainRow, e
 	cs := []contender{us}
 	workers := map[int]*torchWorker{} // by index in row.Peers, which is one less than in cs
 	if o.Torch != nil {
-		for i, v := range o.Torch.Variants(c, threads) {
+		for _, v := range o.Torch.Variants(c, threads) {
 			o.Logf("%s: starting torch %s", what, v.Name)
 			p := Peer{Variant: v}
 			w, err := o.Torch.start(ctx, v, c, threads, row.Params)
-			if err != nil {
+			switch {
+			case errors.Is(err, errNotCompiling):
+				continue
+			case err != nil:
 				cs = append(cs, absent{err})
-			} else {
+			default:
 				defer w.end()
-				cs, workers[i], p.Version = append(cs, w), w, w.hello.Torch
+				cs, workers[len(row.Peers)], p.Version = append(cs, w), w, w.hello.Torch
 			}
 			row.Peers = append(row.Peers, p)
 		}
@@ -146,7 +150,7 @@ func (o TrainOptions) row(ctx context.Context, c Case, threads int) (TrainRow, e
 	if scores[0].err != nil {
 		return fail(scores[0].err)
 	}
-	row.Speed = speedOf(scores[0], c.Batch)
+	row.Speed = speedOf(scores[0], c.items())
 	if row.Phases, err = us.phases(ctx, scores[0].steps); err != nil {
 		return fail(err)
 	}
@@ -162,9 +166,9 @@ func (o TrainOptions) row(ctx context.Context, c Case, threads int) (TrainRow, e
 			failed = append(failed, s.err)
 			continue
 		}
-		p.Speed, p.Faults, p.Ratio = speedOf(s, c.Batch), workers[i].faults, ratio(scores[0], s)
-		if p.Images.Median > best {
-			best, row.Best = p.Images.Median, p.Name
+		p.Speed, p.Faults, p.Ratio = speedOf(s, c.items()), workers[i].faults, ratio(scores[0], s)
+		if p.Rate.Median > best {
+			best, row.Best = p.Rate.Median, p.Name
 		}
 	}
 	o.Logf("%s: %s", what, row.summary())
@@ -176,13 +180,13 @@ type absent struct{ error }
 
 func (a absent) block(context.Context, int) (float64, error) { return 0, a.error }
 
-func speedOf(s score, batch int) Speed {
+func speedOf(s score, items int) Speed {
 	blocks := make([]float64, len(s.perS))
 	for i, v := range s.perS {
-		blocks[i] = v * float64(batch)
+		blocks[i] = v * float64(items)
 	}
-	images := SpreadOf(blocks)
-	return Speed{Images: images, StepMS: float64(batch) / images.Median * 1e3, Steps: s.steps, Blocks: blocks}
+	rate := SpreadOf(blocks)
+	return Speed{Rate: rate, StepMS: float64(items) / rate.Median * 1e3, Steps: s.steps, Blocks: blocks}
 }
 
 // ratio is how many times as fast a was as b, round by round.
@@ -205,9 +209,9 @@ func (r *TrainRow) best() *Peer {
 }
 
 func (r *TrainRow) summary() string {
-	s := fmt.Sprintf("%s img/s", digits(r.Images.Median))
+	s := fmt.Sprintf("%s %s", digits(r.Rate.Median), r.Unit)
 	if p := r.best(); p != nil {
-		s += fmt.Sprintf(", torch %s %s, ratio %.2f", p.Name, digits(p.Images.Median), p.Ratio.Median)
+		s += fmt.Sprintf(", torch %s %s, ratio %.2f", p.Name, digits(p.Rate.Median), p.Ratio.Median)
 	}
 	return s
 }

@@ -24,23 +24,29 @@ func (e *env) benchTrainCommand() *cobra.Command {
 		Use:   "train",
 		Short: "Training steps of the standard models, beside PyTorch",
 		Long: `Train takes whole training steps on one random batch: forward, backward, and an
-update with SGD and momentum 0.9. The standard set is
+update with SGD and momentum 0.9, or of texts with AdamW. The standard set is
 
   mnistcnn@28    batch 100    two convolutions and a wide dense layer
   mlp@28         batch 128    784-512-256-10
   resnet20@32    batch 128    the CIFAR ResNet
   resnet50@64    batch 16     ResNet-50 on small images
   resnet50@224   batch 8      ResNet-50 as it is trained on ImageNet
+  gpt@64         batch 12     nanoGPT for laptops: 4 layers, 4 heads, 65 characters
+  gpt-384@256    batch 8      6 layers and heads, 65 characters
+  gpt-768@256    batch 2      GPT-2's size: 12 layers and heads, 50,304 tokens
 
---model chooses by name, with or without the side of the input. --precision bfloat16
+--model chooses by name, with or without the side of the input or the length of the
+text; gpt are all three. --precision bfloat16
 trains in that precision, and PyTorch under autocast.
 
-Columns. img/s is the median over blocks of steps, ± half of what lies between
+Columns. rate is the median over blocks of steps, in the images or tokens that unit
+names a second, ± half of what lies between
 the slowest and the fastest block. forward, backward and update come from steps
 of their own: forward ends when the last layer asks for its parameters, so that
 layer and the loss count as backward. GFLOP/s are nominal: three forward passes
 a step, a convolution counted as the full matrix product. Nobody computes the
-gradient of the input, a quarter of that for the mlp. "of best GEMM" compares them
+gradient of the input, a quarter of that for the mlp. Products of attention do not
+count. "of best GEMM" compares them
 with our own product of square matrices (sides 256 to 1024, the best of all rounds,
 on the same threads): it is no peak of the machine, only the easiest work for the
 same kernels, and nominal work can exceed it.
@@ -55,9 +61,16 @@ each variant in a process of its own that is stopped while it is not its turn:
   tuned        OpenBLAS over OpenMP, with AVX-512 where there is that, threads bound to
                cores, malloc keeps buffers
   tuned-nhwc   the same with channels last in memory
+  …-compiled   the last of these under torch.compile, which PyTorch 2 has; it takes a
+               minute or more to start, and a compiler of C++
 
 The ratio is ours to that of the fastest variant: the median of the rounds'.
-It needs a python with torch: apt-get install python3-torch libopenblas0-openmp`,
+It needs a python with torch. In a folder of its own,
+
+  python3 -m venv torch && torch/bin/pip install torch numpy
+  gradlab bench train --peer torch --python torch/bin/python3
+
+Debian's older one is python3-torch, with libopenblas0-openmp.`,
 		Args: flagsOnly("bench train"),
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			ctx, stop := signal.NotifyContext(cmd.Context(), os.Interrupt, syscall.SIGTERM)
