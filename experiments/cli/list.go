@@ -10,6 +10,7 @@ import (
 
 	"github.com/gradlab/gradlab/comm/collective"
 	"github.com/gradlab/gradlab/comm/nemesis"
+	"github.com/gradlab/gradlab/comm/pipeline"
 	"github.com/gradlab/gradlab/comm/ps"
 	"github.com/gradlab/gradlab/compress"
 	"github.com/gradlab/gradlab/experiments/config"
@@ -38,6 +39,7 @@ func kinds() []kind {
 		{"correctors", "corrector", staleness.Correctors.Entries},
 		{"topologies", "topology", collective.Topologies.Entries},
 		{"graphs", "graph", collective.Graphs.Entries},
+		{"pipelines", "gradlab timeline", pipeline.Schedules.Entries},
 		{"placements", "placement", ps.Placements.Entries},
 		{"modes", "mode", train.Modes.Entries},
 		{"models", "model", nn.Models.Entries},

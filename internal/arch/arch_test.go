@@ -61,6 +61,7 @@ comm/shm                : internal/spin                    | golang.org/x/sys
 comm/grpcnet            : comm comm/shm internal/portable    | google.golang.org/grpc golang.org/x/sys
 comm/mpinet             : comm internal/spin
 comm/collective         : comm registry internal/portable
+comm/pipeline           : registry
 comm/outside            : comm comm/collective comm/sim
 comm/ps                 : comm staleness registry
 sgd/train/record        : sgd comm comm/ps internal/portable    | gonum.org/v1/gonum

@@ -170,3 +170,16 @@ func BenchmarkGPT(b *testing.B) {
 	}
 	b.ReportMetric(float64(b.N*12*64)/b.Elapsed().Seconds(), "tokens/s")
 }
+
+// BenchmarkGPT384 is a pass of a GPT of 10.7 million parameters, 2,048 tokens.
+func BenchmarkGPT384(b *testing.B) {
+	in := passageOf(256, 65)
+	m, p := newPassOf(b, "gpt(layers=6,heads=6,width=384)", in)
+	batch := randomBatch(in, 8)
+	for b.Loop() {
+		if _, err := m.Grad(context.Background(), p, batch); err != nil {
+			b.Fatal(err)
+		}
+	}
+	b.ReportMetric(float64(b.N*8*256)/b.Elapsed().Seconds(), "tokens/s")
+}
