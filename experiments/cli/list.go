@@ -40,6 +40,7 @@ func kinds() []kind {
 		{"graphs", "graph", collective.Graphs.Entries},
 		{"placements", "placement", ps.Placements.Entries},
 		{"modes", "mode", train.Modes.Entries},
+		{"overlaps", "overlap", train.Overlaps.Entries},
 		{"models", "model", nn.Models.Entries},
 		{"profiles", "timing", profile.Profiles.Entries},
 		{"laws", "device.law", timing.Laws.Entries},
