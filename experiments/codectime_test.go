@@ -42,7 +42,7 @@ func TestSlowCodecsAreSlow(t *testing.T) {
 	t.Parallel()
 	patience.Virtual(t)
 	table := slowTable(t)
-	for _, mode := range []string{"reduce", "gather", "server", "reduce overlap=true", "server overlap=true", "rudra", "downpour policy=asp", "localsgd(h=1)", "choco graph=ring", "easgd(tau=1) policy=asp"} {
+	for _, mode := range []string{"reduce", "gather", "server", "reduce overlap=buckets", "server overlap=buckets", "rudra", "downpour policy=asp", "localsgd(h=1)", "choco graph=ring", "easgd(tau=1) policy=asp"} {
 		t.Run(mode, func(t *testing.T) {
 			seconds := func(codec, billed string) float64 {
 				over := append(strings.Fields("mode="+mode), "transport=ideal", "codec="+codec, "device.codec="+billed, "device.flops=2e10", "network.bandwidth=1Gbps", "schedule=constant(lr=0.01)")

@@ -27,7 +27,7 @@ func TestF2WorkersDie(t *testing.T) {
 	t.Parallel()
 	keys := []string{"data=digits", "model=logistic", "workers=6", "epochs=0", "batch=8", "servers=2", "device.flops=1M", "network.latency=100us"}
 	for _, more := range [][]string{
-		{"mode=downpour(n_push=2)", "policy=asp", "steps=150"}, {"policy=asp", "overlap=true", "steps=200"}, {"policy=ssp(slack=2)", "steps=200"}, {"mode=sandblaster", "steps=12"},
+		{"mode=downpour(n_push=2)", "policy=asp", "steps=150"}, {"policy=asp", "overlap=buckets", "steps=200"}, {"policy=ssp(slack=2)", "steps=200"}, {"mode=sandblaster", "steps=12"},
 		{"mode=adpsgd", "graph=ring", "steps=600"}, {"mode=adpsgd", "graph=pairs", "steps=600"}, {"mode=adpsgd", "graph=complete", "steps=600"},
 		{"mode=agp", "graph=one_peer", "steps=600"}, {"mode=agp", "graph=exponential", "steps=600"}, {"mode=agp", "graph=ring", "steps=600"},
 	} {
@@ -107,7 +107,7 @@ func TestOverlapWithAnEmptyShard(t *testing.T) {
 	t.Parallel()
 	for _, policy := range []string{"bsp", "asp", "ssp"} {
 		set := []string{"data=digits", "model=logistic", "mode=server", "servers=3", "workers=3", "epochs=0", "steps=30", "batch=8", "policy=" + policy}
-		r := mustExecute(t, append(set, "overlap=true")...)
+		r := mustExecute(t, append(set, "overlap=buckets")...)
 		if l := r.Ledger; l.Sent != l.Applied+l.Rejected+l.Lost || r.Steps != 30 {
 			t.Errorf("%s: %d steps, %+v", policy, r.Steps, l)
 		}
@@ -143,7 +143,7 @@ func TestF6ObserverKilledOnTheVirtualCluster(t *testing.T) {
 func TestF8ResentPushes(t *testing.T) {
 	t.Parallel()
 	keys := []string{"data=digits", "model=logistic", "workers=3", "servers=2", "epochs=0", "steps=30", "batch=8", "faults=resend(0.5)"}
-	for _, more := range [][]string{{"mode=server"}, {"mode=server", "overlap=true"}, {"mode=server", "policy=asp"}, {"mode=downpour", "policy=asp"}, {"mode=easgd", "policy=asp"}, {"mode=sandblaster", "steps=6"}} {
+	for _, more := range [][]string{{"mode=server"}, {"mode=server", "overlap=buckets"}, {"mode=server", "policy=asp"}, {"mode=downpour", "policy=asp"}, {"mode=easgd", "policy=asp"}, {"mode=sandblaster", "steps=6"}} {
 		set := append(append([]string{}, keys...), more...)
 		r := mustExecute(t, set...)
 		if l := r.Ledger; l.Sent != l.Applied+l.Rejected+l.Lost || l.Lost > 0 || r.Degraded {

@@ -149,7 +149,7 @@ func TestExtensionOverAStop(t *testing.T) {
 // to the same bits.
 func TestExtendedOnARealClock(t *testing.T) {
 	t.Parallel()
-	for _, way := range [][]string{{"mode=server"}, {"mode=reduce"}, {"mode=localsgd(h=3)"}, {"mode=reduce", "overlap=true"}} {
+	for _, way := range [][]string{{"mode=server"}, {"mode=reduce"}, {"mode=localsgd(h=3)"}, {"mode=reduce", "overlap=buckets"}} {
 		over := append(way, "net=local")
 		got, err := extend(t, mustExecute(t, over...).Folder, "steps=20")
 		want := mustExecute(t, append(over, "steps=20")...)

@@ -29,7 +29,7 @@ func TestProgramsTrain(t *testing.T) {
 			model := computed(t, c.module, "testdata/external/"+c.program)
 			keys := []string{model, "data=digits", "workers=3", "epochs=0", "steps=60", "batch=16", "mode=reduce", "codec=feedback(topk(keep=0.1))", "schedule=constant(lr=0.1)"}
 			vir := mustExecute(t, append(keys, "net=sim")...)
-			loc := mustExecute(t, append(keys, "net=local", "overlap=true")...)
+			loc := mustExecute(t, append(keys, "net=local", "overlap=buckets")...)
 			if vir.ParamsSHA256 != loc.ParamsSHA256 || vir.Values["accuracy"] < 0.8 || vir.VirtualSeconds == 0 {
 				t.Errorf("sim %s, accuracy %v, %v virtual seconds; local %s", vir.ParamsSHA256, vir.Values["accuracy"], vir.VirtualSeconds, loc.ParamsSHA256)
 			}
@@ -137,7 +137,7 @@ func TestProgramsThatFail(t *testing.T) {
 	}
 	// A gradient with NaN, too: also where spans leave while the pass goes on.
 	spoilt := strings.TrimSuffix(computed(t, "numpy", "../sgd/external/testdata/bad.py"), `")`) + ` nan")`
-	for _, overlap := range []string{"overlap=false", "overlap=true"} {
+	for _, overlap := range []string{"overlap=none", "overlap=buckets"} {
 		_, err := execute(t, t.TempDir(), false, spoilt, "data=digits", "workers=2", "epochs=0", "steps=60", "batch=16", "mode=reduce", "net=local", overlap)
 		if err == nil || !strings.Contains(err.Error(), "has NaN or Inf") || !strings.Contains(err.Error(), "last output:\nthe last words") {
 			t.Errorf("%s: %v", overlap, err)

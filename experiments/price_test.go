@@ -56,10 +56,10 @@ func TestPricedIsTrained(t *testing.T) {
 	patience.Virtual(t)
 	for name, keys := range map[string][]string{
 		"server":        {"mode=server", "servers=2", "observe=gap", "checkpoint_every=5"},
-		"server topk":   {"mode=server", "codec=feedback(topk(keep=0.1))", "overlap=true", "observe=order_log"},
+		"server topk":   {"mode=server", "codec=feedback(topk(keep=0.1))", "overlap=buckets", "observe=order_log"},
 		"server down":   {"mode=server", "codec=threshold", "down_codec=topk(keep=0.2)"},
 		"barrier":       {"mode=server(barrier=true)", "codec=qsgd(bits=4)"},
-		"reduce":        {"mode=reduce", "overlap=true", "cycle=100us"},
+		"reduce":        {"mode=reduce", "overlap=fusion(cycle=100us)"},
 		"reduce topk":   {"mode=reduce", "codec=feedback(topk(keep=0.1))", "checkpoint_every=4"},
 		"reduce own":    {"mode=reduce", "codec=feedback(powersgd(rank=2))", "topology=tree"},
 		"gather":        {"mode=gather", "codec=entropy(qsgd(bits=2))"},

@@ -49,11 +49,11 @@ func everyWay(t *testing.T) (ways [][]string) {
 		add("policy=ssp", "corrector="+corrector, "servers=2")
 	}
 	for _, over := range [][]string{
-		{"mode=sgp(late=3)", "graph=one_peer"}, {"mode=reduce", "overlap=true", "bucket=100"}, {"mode=reduce", "overlap=true", "bucket=100", "priority=true", "partition=500"},
-		{"overlap=true", "servers=2"}, {"overlap=true", "policy=ssp", "bucket=500"}, {"mode=server(barrier=true)", "servers=2"},
+		{"mode=sgp(late=3)", "graph=one_peer"}, {"mode=reduce", "overlap=buckets(bytes=100)"}, {"mode=reduce", "overlap=priority(bytes=100,partition=500)"},
+		{"overlap=buckets", "servers=2"}, {"overlap=buckets(bytes=500)", "policy=ssp"}, {"mode=server(barrier=true)", "servers=2"},
 		{"mode=easgd(tau=4)", "policy=asp", "optimizer=sgd"}, {"mode=rudra(tree=2,threads=true)", "policy=asp"}, {"mode=rudra(tree=2)", "policy=softsync(n=2)", "codec=feedback(topk(keep=0.1))"},
 		{"policy=asp", "down_codec=topk(keep=0.2)", "codec=feedback(sign)", "servers=2"}, {"policy=ssp", "observe=gap", "servers=2"},
-		{"mode=downpour(n_fetch=3,n_push=2)", "policy=asp", "overlap=true"}, {"mode=localsgd(h=4)", "codec=feedback(topk(keep=0.2))"}, {"mode=sandblaster(portions=6)"},
+		{"mode=downpour(n_fetch=3,n_push=2)", "policy=asp", "overlap=buckets"}, {"mode=localsgd(h=4)", "codec=feedback(topk(keep=0.2))"}, {"mode=sandblaster(portions=6)"},
 		{"down_codec=fp16"}, {"mode=server", "down_codec=topk(keep=0.2)", "codec=qsgd"}, {"policy=asp", "constants.apply=10MB/s", "device.codec=50MB/s"},
 	} {
 		add(over...)

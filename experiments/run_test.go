@@ -153,7 +153,7 @@ func TestResumeIsBitEqual(t *testing.T) {
 	patience.Virtual(t)
 	for _, over := range [][]string{
 		{"mode=reduce", "codec=feedback(topk(keep=0.1))", "optimizer=adam", "schedule=constant(lr=0.01)"},
-		{"mode=reduce", "codec=onebit", "topology=direct", "overlap=true"},
+		{"mode=reduce", "codec=onebit", "topology=direct", "overlap=buckets"},
 		{"mode=gather", "codec=feedback(sign)"},
 		{"mode=server", "servers=2", "codec=feedback(topk(keep=0.1))", "optimizer=adam", "schedule=constant(lr=0.01)"},
 		{"mode=server", "down_codec=topk(keep=0.1)", "codec=qsgd"},
@@ -268,7 +268,7 @@ func TestLocalAndSimAgree(t *testing.T) {
 	t.Parallel()
 	for _, over := range [][]string{
 		{"mode=server"}, {"mode=server", "servers=2", "codec=feedback(topk(keep=0.1))"},
-		{"mode=reduce"}, {"mode=reduce", "codec=feedback(topk(keep=0.1))"}, {"mode=reduce", "overlap=true", "bucket=1"},
+		{"mode=reduce"}, {"mode=reduce", "codec=feedback(topk(keep=0.1))"}, {"mode=reduce", "overlap=buckets(bytes=1)"},
 	} {
 		a, b := mustExecute(t, append(over, "net=sim")...), mustExecute(t, append(over, "net=local")...)
 		if a.ParamsSHA256 != b.ParamsSHA256 || a.BytesUp != b.BytesUp || a.BytesDown != b.BytesDown {

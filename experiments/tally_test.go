@@ -15,11 +15,11 @@ import (
 func TestRawBytesAreThoseOfRaw(t *testing.T) {
 	patience.Virtual(t)
 	more := map[string][]string{
-		"parts":    {"mode=server", "policy=bsp", "overlap=true", "bucket=2000", "servers=2"},
+		"parts":    {"mode=server", "policy=bsp", "overlap=buckets(bytes=2000)", "servers=2"},
 		"gather":   {"mode=gather"},
 		"tree":     {"mode=reduce", "topology=tree"},
-		"buckets":  {"mode=reduce", "overlap=true", "bucket=2000"},
-		"priority": {"mode=reduce", "overlap=true", "priority=true", "bucket=2000", "partition=1000"},
+		"buckets":  {"mode=reduce", "overlap=buckets(bytes=2000)"},
+		"priority": {"mode=reduce", "overlap=priority(bytes=2000,partition=1000)"},
 		"choco":    {"mode=choco"},
 		"buffers":  {"mode=reduce", "model=resnet20", "data=synthetic(dim=192,side=8,n=60,test=10)", "steps=2", "batch=2"},
 	}

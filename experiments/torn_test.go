@@ -49,7 +49,7 @@ func TestF2TornPushesAreCounted(t *testing.T) {
 func TestF2LedgerOfTheTorn(t *testing.T) {
 	t.Parallel()
 	patience.Virtual(t)
-	set := []string{"data=digits", "model=logistic", "workers=4", "epochs=0", "batch=8", "mode=server", "policy=asp", "servers=2", "overlap=true", "steps=80", "device.flops=1M", "network.latency=100us"}
+	set := []string{"data=digits", "model=logistic", "workers=4", "epochs=0", "batch=8", "mode=server", "policy=asp", "servers=2", "overlap=buckets", "steps=80", "device.flops=1M", "network.latency=100us"}
 	whole := mustExecute(t, set...)
 	tore := 0
 	for i := range 24 {

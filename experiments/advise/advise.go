@@ -69,14 +69,26 @@ func (o *Option) How() string {
 	case gathered(c.Codec, c.Workers):
 		way = "gather"
 	}
-	if !c.Overlap {
+	plan := planOf(c)
+	if !plan.Beside {
 		return way + ", all at once"
 	}
-	way = fmt.Sprintf("%s, fused to %d MiB", way, c.Bucket>>20)
-	if c.Priority {
+	way = fmt.Sprintf("%s, fused to %d MiB", way, plan.Bytes>>20)
+	if plan.First {
 		way += ", first layers first"
 	}
 	return way
+}
+
+// planOf is how a configuration overlaps.
+func planOf(c config.Config) train.Plan { return train.Overlaps.MustParse(c.Overlap).Plan() }
+
+// inBuckets is key overlap with buckets of so many bytes; of 0: none.
+func inBuckets(bytes int) string {
+	if bytes == 0 {
+		return "none"
+	}
+	return train.Overlaps.Spec(train.Buckets{Bytes: bytes})
 }
 
 // gathered reports whether payloads of a codec cannot be summed on their way.
@@ -203,10 +215,10 @@ func (q *Question) configs(codec string) (out []config.Config) {
 	for _, bucket := range q.Buckets {
 		for _, t := range topologies {
 			r := c
-			r.Mode, r.Topology, r.Overlap, r.Bucket = "reduce", t, bucket > 0, bucket
+			r.Mode, r.Topology, r.Overlap = "reduce", t, inBuckets(bucket)
 			out = append(out, r)
-			if r.Overlap {
-				r.Priority = true
+			if bucket > 0 {
+				r.Overlap = train.Overlaps.Spec(train.Priority{Bytes: bucket})
 				out = append(out, r)
 			}
 		}
@@ -215,7 +227,7 @@ func (q *Question) configs(codec string) (out []config.Config) {
 		r := c
 		r.Mode, r.Policy, r.Servers, r.Placement = "server", "bsp", s, "balanced"
 		for _, bucket := range q.Buckets {
-			r.Overlap, r.Bucket = bucket > 0, bucket
+			r.Overlap = inBuckets(bucket)
 			out = append(out, r)
 		}
 	}

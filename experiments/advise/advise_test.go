@@ -172,7 +172,7 @@ func TestPredictionsFollowTheDescription(t *testing.T) {
 			t.Errorf("%s: %v, %v", cluster, doubts, err)
 		}
 		for _, o := range options(t, q) {
-			if o.Config.Priority {
+			if planOf(o.Config).First {
 				continue
 			}
 			if err := o.Simulate(context.Background()); err != nil {
@@ -442,7 +442,7 @@ func TestManyFramesAreNotSimulated(t *testing.T) {
 			t.Fatal(err)
 		}
 		for _, o := range options {
-			if o.Config.Bucket != 1<<20 {
+			if planOf(o.Config).Bytes != 1<<20 {
 				continue
 			}
 			if o.Quick() != quick {

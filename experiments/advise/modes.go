@@ -19,7 +19,7 @@ import (
 // A step is then one gradient of every worker.
 func (q *Question) modes() (out []config.Config) {
 	c := q.Base
-	c.Codec, c.Overlap, c.Bucket = "raw", false, 0
+	c.Codec, c.Overlap = "raw", "none"
 	add := func(mode, policy string, servers int, more func(*config.Config)) {
 		r := c
 		r.Mode = config.Canonical("mode", mode)

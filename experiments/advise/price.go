@@ -211,7 +211,7 @@ func (p *pricer) gather(bytes int) float64 {
 // what overlap saves, the part constants.overlap is really saved.
 func (p *pricer) step(c config.Config) (seconds, sent float64, err error) {
 	seconds, sent, err = p.ideal(c)
-	if err != nil || !c.Overlap || c.Constants.Overlap == 1 {
+	if err != nil || c.Overlap == "none" || c.Constants.Overlap == 1 {
 		return seconds, sent, err
 	}
 	none, _, err := p.ideal(ask.Unoverlapped(c))
@@ -227,7 +227,7 @@ func (p *pricer) ideal(c config.Config) (seconds, sent float64, err error) {
 	if c.Mode == "server" { // at least one frame a tensor, or a server, each way
 		p.frames += float64(2 * p.job.Workers * max(c.Servers, len(blocks)))
 	}
-	if c.Mode == "server" && c.Overlap {
+	if c.Mode == "server" && c.Overlap != "none" {
 		return p.streamed(c)
 	}
 	if c.Mode == "server" {
@@ -259,8 +259,8 @@ func (p *pricer) codes(c config.Config) (seconds float64) {
 // the bytes a worker sends for all of them.
 func (p *pricer) legs(c config.Config, blocks []block) (legs []leg, sent float64) {
 	limit := math.MaxInt
-	if c.Overlap {
-		limit = c.Bucket
+	if p := planOf(c); p.Beside {
+		limit = p.Bytes
 	}
 	hi, bytes := len(blocks), 0
 	for i := len(blocks) - 1; i >= 0; i-- {
@@ -283,7 +283,7 @@ func (p *pricer) legs(c config.Config, blocks []block) (legs []leg, sent float64
 // leaves when it is complete and encoded and the one before has arrived.
 func (p *pricer) reduce(c config.Config, blocks []block) (seconds, sent float64) {
 	legs, sent := p.legs(c, blocks)
-	if c.Priority {
+	if planOf(c).First {
 		return p.first(legs), sent
 	}
 	compute, wire := p.forward, 0.0
@@ -498,7 +498,7 @@ func (p *pricer) racks(c config.Config) (servers, workers float64) {
 // them, and the next forward pass goes on as parts of the answers arrive. Streams
 // are taken to share the NICs alike all the time.
 func (p *pricer) streamed(c config.Config) (seconds, sent float64, err error) {
-	shards, err := p.shards(c, c.Bucket)
+	shards, err := p.shards(c, planOf(c).Bytes)
 	if err != nil {
 		return 0, 0, err
 	}

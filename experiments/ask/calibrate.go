@@ -137,7 +137,7 @@ func Calibrate(ctx context.Context, q QuestionOfPoints) (*Calibration, error) {
 // point1 is a measurement as a configuration without weights.
 func point1(m Measurement, over []string) (CalibrationPoint, error) {
 	p := CalibrationPoint{Where: m.Where, Measured: m.Seconds, bytes: m.Bytes, groups: m.Groups}
-	base := "net: sim\nmode: reduce\noverlap: true\nsteps: 1\nepochs: 0\ndevice.codec: free\n"
+	base := "net: sim\nmode: reduce\noverlap: buckets\nsteps: 1\nepochs: 0\ndevice.codec: free\n"
 	if m.Bytes > 0 {
 		base += "timing: lenet\n"
 	}

@@ -69,10 +69,10 @@ func TestCutMatricesAreCompressed(t *testing.T) {
 		most float64 // of whole: more pieces, more factors
 	}{
 		"balanced, 2 servers":  {server, 1.05},
-		"partition of 4 MB":    {map[string]string{"mode": "reduce", "overlap": "true", "partition": "4000000"}, 1.4},
-		"partition of 1 MB":    {map[string]string{"mode": "reduce", "overlap": "true", "partition": "1000000"}, 3},
+		"partition of 4 MB":    {map[string]string{"mode": "reduce", "overlap": "buckets(partition=4000000)"}, 1.4},
+		"partition of 1 MB":    {map[string]string{"mode": "reduce", "overlap": "buckets(partition=1000000)"}, 3},
 		"with error feedback":  {map[string]string{"mode": "server", "servers": "2", "placement": "balanced", "codec": "feedback(powersgd(rank=2))"}, 1.05},
-		"buckets, never a cut": {map[string]string{"mode": "reduce", "overlap": "true", "bucket": "1000000"}, 1.000001},
+		"buckets, never a cut": {map[string]string{"mode": "reduce", "overlap": "buckets(bytes=1000000)"}, 1.000001},
 	} {
 		got := up(codec, c.keys)
 		t.Logf("%s: %.3f MB a gradient, whole %.3f", name, got/1e6, whole/1e6)

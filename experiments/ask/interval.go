@@ -185,7 +185,7 @@ func drawn(ctx context.Context, s *config.Spread, at []float64, time func(contex
 // it saves on the virtual clock.
 func Blended(ctx context.Context, c config.Config, time func(context.Context, config.Config) (float64, error)) (float64, error) {
 	full, err := time(ctx, c)
-	if err != nil || !c.Overlap || c.Constants.Overlap == 1 {
+	if err != nil || c.Overlap == "none" || c.Constants.Overlap == 1 {
 		return full, err
 	}
 	none, err := time(ctx, Unoverlapped(c))
@@ -198,7 +198,7 @@ func Blended(ctx context.Context, c config.Config, time func(context.Context, co
 // Unoverlapped is a configuration whose gradients leave all at once, behind the backward
 // pass.
 func Unoverlapped(c config.Config) config.Config {
-	c.Overlap, c.Priority, c.Cycle, c.Partition = false, false, "0s", 0
+	c.Overlap = "none"
 	return c
 }
 

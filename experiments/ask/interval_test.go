@@ -27,7 +27,7 @@ func with(t *testing.T, keys ...[2]string) config.Config {
 // of cores.
 func TestIntervalsFollowTheSpread(t *testing.T) {
 	c := with(t, [2]string{"transport", "mpi-tcp"})
-	c.Overlap = false
+	c.Overlap = "none"
 	ask := func() *Interval {
 		in, err := Propagate(context.Background(), c, 256, func(_ context.Context, c config.Config) (float64, error) { return 1 / float64(c.Constants.Reduce), nil })
 		if err != nil {
@@ -59,7 +59,7 @@ func TestIntervalsFollowTheSpread(t *testing.T) {
 func TestComparedOnOneCluster(t *testing.T) {
 	t.Parallel()
 	a := with(t, [2]string{"transport", "mpi-tcp"})
-	a.Overlap = false
+	a.Overlap = "none"
 	b := a
 	b.Batch = 2 * a.Batch
 	both := func(_ context.Context, c config.Config) (float64, error) {
@@ -120,13 +120,13 @@ func TestUnknownTransports(t *testing.T) {
 func TestPartOfOverlap(t *testing.T) {
 	t.Parallel()
 	time := func(_ context.Context, c config.Config) (float64, error) {
-		if c.Overlap {
+		if c.Overlap != "none" {
 			return 10, nil
 		}
 		return 14, nil
 	}
 	for part, want := range map[string]float64{"1": 10, "0.75": 11, "0": 14} {
-		c := with(t, [2]string{"overlap", "true"}, [2]string{"constants.overlap", part})
+		c := with(t, [2]string{"overlap", "buckets"}, [2]string{"constants.overlap", part})
 		if got, err := Blended(context.Background(), c, time); err != nil || got != want {
 			t.Errorf("with %s of it: %g, %v; want %g", part, got, err, want)
 		}
@@ -139,7 +139,7 @@ func TestSoftwareLimits(t *testing.T) {
 	t.Parallel()
 	step := func(keys ...[2]string) float64 {
 		t.Helper()
-		c := with(t, append([][2]string{{"timing", "resnet50"}, {"workers", "4"}, {"batch", "1"}, {"mode", "reduce"}, {"topology", "ring"}, {"overlap", "false"}, {"device.flops", "1e18"},
+		c := with(t, append([][2]string{{"timing", "resnet50"}, {"workers", "4"}, {"batch", "1"}, {"mode", "reduce"}, {"topology", "ring"}, {"overlap", "none"}, {"device.flops", "1e18"},
 			{"device.codec", "free"}, {"network.bandwidth", "10GB/s"}, {"network.latency", "0s"}}, keys...)...)
 		s, err := updateTakes(context.Background(), c, 1, 3, Watch{})
 		if err != nil {

@@ -33,7 +33,7 @@ func weightless(t testing.TB, keys map[string]string) config.Config {
 // 128 workers, 116 servers beside them. The time is that of one step.
 func BenchmarkTFParameterServer(b *testing.B) {
 	c := weightless(b, map[string]string{"mode": "server(barrier=true)", "placement": "greedy", "servers": "116", "constants.colocate": "true",
-		"overlap": "true", "bucket": "1", "workers": "128", "network.bandwidth": "2.4GB/s", "device.flops": "4.74e12", "device.law": "lognormal(sigma=0.02)"})
+		"overlap": "buckets(bytes=1)", "workers": "128", "network.bandwidth": "2.4GB/s", "device.flops": "4.74e12", "device.law": "lognormal(sigma=0.02)"})
 	c.Steps = b.N
 	b.ResetTimer()
 	if _, err := Measure(context.Background(), c, Watch{}); err != nil {
@@ -47,22 +47,22 @@ func TestWeightlessIsTheRun(t *testing.T) {
 	patience.Virtual(t)
 	for name, keys := range map[string]map[string]string{
 		"server":          {"mode": "server", "servers": "2"},
-		"server, parts":   {"mode": "server", "servers": "2", "overlap": "true", "bucket": "1", "codec": "qsgd(bits=4)", "down_codec": "bf16"},
-		"server, barrier": {"mode": "server(barrier=true)", "servers": "3", "overlap": "true", "placement": "round_robin"},
+		"server, parts":   {"mode": "server", "servers": "2", "overlap": "buckets(bytes=1)", "codec": "qsgd(bits=4)", "down_codec": "bf16"},
+		"server, barrier": {"mode": "server(barrier=true)", "servers": "3", "overlap": "buckets", "placement": "round_robin"},
 		"asp":             {"mode": "server", "policy": "asp", "device.law": "lognormal(sigma=0.5)"},
 		"tree":            {"mode": "rudra(tree=2)", "codec": "qsgd(bits=4)"},
 		"tree, threads":   {"mode": "rudra(tree=2,threads=true)", "policy": "asp", "device.law": "lognormal(sigma=0.5)"},
 		"ring":            {"mode": "reduce"},
-		"ring, overlap":   {"mode": "reduce", "overlap": "true", "bucket": "100000"},
-		"ring, fused":     {"mode": "reduce", "overlap": "true", "cycle": "1ms", "bucket": "1000000"},
-		"ring, cut":       {"mode": "reduce", "overlap": "true", "priority": "true", "bucket": "100000", "partition": "30000"},
-		"ring, priority":  {"mode": "reduce", "overlap": "true", "priority": "true", "bucket": "100000"},
+		"ring, overlap":   {"mode": "reduce", "overlap": "buckets(bytes=100000)"},
+		"ring, fused":     {"mode": "reduce", "overlap": "fusion(cycle=1ms,bytes=1000000)"},
+		"ring, cut":       {"mode": "reduce", "overlap": "priority(bytes=100000,partition=30000)"},
+		"ring, priority":  {"mode": "reduce", "overlap": "priority(bytes=100000)"},
 		"tree of bf16":    {"mode": "reduce", "topology": "tree", "codec": "bf16"},
 		"random k":        {"mode": "reduce", "codec": "feedback(randomk(keep=0.1))"},
 		"gathered signs":  {"mode": "reduce", "codec": "feedback(sign)"},
 		"gather":          {"mode": "gather", "codec": "fp16"},
 		"powersgd":        {"mode": "reduce", "codec": "feedback(powersgd(rank=2))"},
-		"powersgd, cut":   {"mode": "reduce", "overlap": "true", "bucket": "100000", "partition": "1000000", "codec": "feedback(powersgd(rank=2))"},
+		"powersgd, cut":   {"mode": "reduce", "overlap": "buckets(bytes=100000,partition=1000000)", "codec": "feedback(powersgd(rank=2))"},
 		"powersgd, split": {"mode": "server", "servers": "3", "placement": "balanced", "codec": "feedback(powersgd(rank=2))"},
 		"differences":     {"mode": "server", "servers": "2", "codec": "fp16", "down_codec": "qsgd(bits=4)", "policy": "asp"},
 		"gathered raw":    {"mode": "gather"},
@@ -202,8 +202,8 @@ func TestRateWithPriority(t *testing.T) {
 	for _, bandwidth := range []string{"1Gbps", "100Gbps"} {
 		var rates []float64
 		for _, steps := range []string{"8", "40"} {
-			c := weightless(t, map[string]string{"timing": "resnet50", "batch": "16", "mode": "reduce", "workers": "4", "overlap": "true", "priority": "true",
-				"bucket": "8000000", "network.bandwidth": bandwidth, "device.flops": "5e12", "steps": steps})
+			c := weightless(t, map[string]string{"timing": "resnet50", "batch": "16", "mode": "reduce", "workers": "4", "overlap": "priority(bytes=8000000)",
+				"network.bandwidth": bandwidth, "device.flops": "5e12", "steps": steps})
 			m, err := Measure(context.Background(), c, Watch{})
 			if err != nil {
 				t.Fatal(err)

@@ -14,7 +14,7 @@ import (
 
 // clocked are the keys of a run on which the time of its updates depends, beside those of its
 // devices and network, which nobody said: they are what it was made on.
-var clocked = []string{"workers", "batch", "accumulate", "codec", "down_codec", "mode", "policy", "topology", "graph", "placement", "servers", "overlap", "bucket", "cycle", "priority"}
+var clocked = []string{"workers", "batch", "accumulate", "codec", "down_codec", "mode", "policy", "topology", "graph", "placement", "servers", "overlap"}
 
 // measuredRuns takes the runs in a folder, or below it, for measurements: the median time
 // of an update between two reports. Evaluations and checkpoints lie in few of them. Of a

@@ -22,7 +22,7 @@ func TestWhatIf(t *testing.T) {
 	t.Parallel()
 	for name, keys := range map[string][]string{
 		"server":   {"mode=server", "servers=2", "codec=qsgd(bits=4)"},
-		"ring":     {"mode=reduce", "overlap=true", "cycle=100us"},
+		"ring":     {"mode=reduce", "overlap=fusion(cycle=100us)"},
 		"noted":    {"mode=server", "codec=feedback(topk(keep=0.1,index=rice))"}, // sizes depend on gradients
 		"computed": {"mode=server", "codec=feedback(topk(keep=0.1,index=rice))"},
 		"apart":    {"mode=localsgd(h=2)", "codec=raw"},

@@ -507,7 +507,7 @@ func adviceJSON(q *advise.Question, v advise.Verdict, alone *report.Baseline, sh
 	option := func(o *advise.Option) map[string]any {
 		return map[string]any{
 			"way": o.Way(), "codec": o.Config.Codec, "how": o.How(), "mode": o.Config.Mode, "policy": o.Config.Policy, "topology": o.Config.Topology, "servers": o.Config.Servers,
-			"overlap": o.Config.Overlap, "bucket": o.Config.Bucket, "priority": o.Config.Priority, "step_seconds": o.Step, "sent_bytes": o.Sent,
+			"overlap": o.Config.Overlap, "step_seconds": o.Step, "sent_bytes": o.Sent,
 			"simulated_seconds": store.Maybe(o.Simulated), "coding_seconds": o.Coding, "updates": store.Maybe(o.Updates), "tasks": known[o.Way()].Tasks,
 		}
 	}

@@ -42,6 +42,7 @@ func kinds() []kind {
 		{"pipelines", "gradlab timeline", pipeline.Schedules.Entries},
 		{"placements", "placement", ps.Placements.Entries},
 		{"modes", "mode", train.Modes.Entries},
+		{"overlaps", "overlap", train.Overlaps.Entries},
 		{"models", "model", nn.Models.Entries},
 		{"profiles", "timing", profile.Profiles.Entries},
 		{"laws", "device.law", timing.Laws.Entries},

@@ -32,7 +32,7 @@ long as the change leaves alone what is learned. Otherwise gradients are compute
 and only then the data set is needed.
 
   gradlab whatif runs/quickstart/… network.bandwidth=100Mbps,1Gbps,10Gbps
-  gradlab whatif runs/quickstart/… 'codec=qsgd(bits=4)' mode=reduce overlap=true`,
+  gradlab whatif runs/quickstart/… 'codec=qsgd(bits=4)' mode=reduce overlap=buckets`,
 		Args: func(_ *cobra.Command, args []string) error {
 			if len(args) < 2 {
 				return usageError{errors.New("whatif needs a run (its folder, or its id from gradlab runs list) and what to change, such as network.bandwidth=10Gbps")}

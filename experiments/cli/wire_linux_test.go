@@ -171,7 +171,7 @@ func TestWireBytesAgainstTheInterface(t *testing.T) {
 		{"sums", "mode=reduce codec=intsum(bits=8)"},
 		{"server", "mode=server policy=bsp servers=2 placement=balanced codec=qsgd(bits=4)"},
 		{"raw", "mode=reduce"},
-		{"overlap", "mode=reduce overlap=true bucket=50000"},
+		{"overlap", "mode=reduce overlap=buckets(bytes=50000)"},
 		{"shared memory", "mode=reduce links=shm"},
 		{"asynchronous", "mode=server policy=asp codec=feedback(topk(keep=0.01))"},
 		{"gathers", "mode=gather codec=sign"},

@@ -10,7 +10,7 @@ import (
 // and for each seed.
 func TestOneWorkerAlone(t *testing.T) {
 	t.Parallel()
-	runs := mustRuns(t, "model: mlp\nmode: server\npolicy: asp\ncorrector: mean\nservers: 2\nworkers: 4\nbatch: 8\nsteps: 100\neval_every: 5\noverlap: true\nnet: sim\n"+
+	runs := mustRuns(t, "model: mlp\nmode: server\npolicy: asp\ncorrector: mean\nservers: 2\nworkers: 4\nbatch: 8\nsteps: 100\neval_every: 5\noverlap: buckets\nnet: sim\n"+
 		"codec: [bf16, 'qsgd(bits=4)']\nseed: [1, 2]\nnetwork.bandwidth: [1Gbps, 10Gbps]\n")
 	all := WithAlone(runs)
 	if len(all) != len(runs)+4 {
@@ -19,7 +19,7 @@ func TestOneWorkerAlone(t *testing.T) {
 	places := map[string]bool{}
 	for _, r := range all[len(runs):] {
 		c := r.Config
-		if !c.IsAlone() || c.Workers != 1 || c.Mode != "reduce" || c.Batch != 8 || c.Steps != 400 || c.EvalEvery != 20 || c.Codec != "raw" || c.Policy != "bsp" || c.Overlap {
+		if !c.IsAlone() || c.Workers != 1 || c.Mode != "reduce" || c.Batch != 8 || c.Steps != 400 || c.EvalEvery != 20 || c.Codec != "raw" || c.Policy != "bsp" || c.Overlap != "none" {
 			t.Errorf("%s: %+v", r.Name, c)
 		}
 		if !strings.HasPrefix(r.Name, "workers=1,") || !strings.Contains(r.Name, "seed=") || !strings.Contains(r.Name, "network.bandwidth=") {

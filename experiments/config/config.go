@@ -73,11 +73,7 @@ type Config struct {
 
 	Unreadable float64 `key:"unreadable" default:"0.001" effect:"trajectory" alone:"kept" min:"0" max:"1" doc:"share of a set's pictures that may be broken: they are counted, named and left out, and more end the run; 0: none may"`
 
-	Overlap         bool   `key:"overlap" job:"Overlap" effect:"trajectory" doc:"gradients leave during the backward pass, parameters arrive during the forward pass"`
-	Bucket          int    `key:"bucket" job:"Bucket" effect:"trajectory" min:"0" doc:"bytes of gradients exchanged together when reduce overlaps; 0: 1 MiB, or 64 MiB with cycle"`
-	Cycle           string `key:"cycle" default:"0s" job:"Cycle" effect:"trajectory" unit:"duration" doc:"tensor fusion: every so often ranks that overlap without servers exchange what tensors all have ready, at most bucket bytes at once; 0s: buckets are fixed"`
-	Priority        bool   `key:"priority" job:"Priority" effect:"trajectory" doc:"ranks that overlap without servers exchange buckets of the first layers first, and begin the next forward pass as soon as these are there"`
-	Partition       int    `key:"partition" job:"Partition" effect:"trajectory" min:"0" doc:"bytes above which a tensor is cut, where ranks overlap without servers, into pieces that are exchanged by themselves; 0: never"`
+	Overlap         string `key:"overlap" default:"none" spec:"overlap" job:"Overlap" effect:"trajectory" doc:"how gradients leave during the backward pass, and parameters arrive during the forward pass: none, buckets(bytes=…), or in modes reduce and gather fusion(cycle=…,bytes=…) or priority(bytes=…), each with partition=… (gradlab list overlaps)"`
 	BNGroup         int    `key:"bn_group" default:"1" job:"NormGroup" effect:"trajectory" min:"0" doc:"successive workers whose batch norms share statistics, as one worker on all their batches, in modes reduce and gather; 1: each has its own, 0: all share"`
 	EMA             string `key:"ema" default:"none" spec:"average" effect:"trajectory" alone:"kept" doc:"a moving average of the parameters, which is evaluated and kept at the end, while training goes on from the parameters themselves: on(decay=0.999,every=1) (gradlab list averages); none"`
 	NonFinite       string `key:"nonfinite" default:"fail" job:"NonFinite" effect:"trajectory" alone:"kept" oneof:"fail,zero" doc:"what a gradient with NaN or Inf does"`

@@ -42,7 +42,7 @@ func samples(k Key) (right string, wrong []string) {
 			"model": "mlp(hidden=[3])", "data": "synthetic(dim=16)", "optimizer": "adam", "schedule": "cosine(lr=0.25)", "batch_schedule": "growth(factor=3,at=[1])", "side_schedule": "stages(sides=[96],at=[])",
 			"codec": "feedback(topk(keep=0.5))", "down_codec": "bf16", "mode": "reduce", "policy": "asp",
 			"corrector": "alpha_tau", "topology": "direct", "graph": "complete", "outer": "nesterov", "placement": "round_robin", "timing": "mlp(hidden=[3])",
-			"observe": "[gap,trace]", "elastic": "on(min_workers=2)", "ema": "on(decay=0.25)", "cluster": "piz-daint", "transport": "grpc", "node": "pcie-tree", "device": "p100",
+			"observe": "[gap,trace]", "overlap": "buckets(bytes=1000)", "elastic": "on(min_workers=2)", "ema": "on(decay=0.25)", "cluster": "piz-daint", "transport": "grpc", "node": "pcie-tree", "device": "p100",
 			"net": "local", "device.law": "gamma(cv=0.25)", "device.slow": "1x10+3x2.5", "faults": "kill(rank=w1,at=2s)+loss(share=0.1)+leave(rank=w2,before=40)",
 		}[k.Name]
 		return right, []string{"no_such_thing", "", "raw(", "17", "raw(no_such_option=1)"}

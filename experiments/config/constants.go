@@ -19,7 +19,7 @@ import (
 // The defaults are an ideal machine.
 type Constants struct {
 	Share    float64       `min:"0.001" max:"1" doc:"part of network.bandwidth that payloads get, beside headers and what software does not use"`
-	Overlap  float64       `min:"0" max:"1" doc:"part of the time that overlap=true saves which is really saved; only predictions take it into account (whatif, advise, --timing), the virtual clock saves all"`
+	Overlap  float64       `min:"0" max:"1" doc:"part of the time that overlap=buckets saves which is really saved; only predictions take it into account (whatif, advise, --timing), the virtual clock saves all"`
 	Reduce   Bandwidth     `unit:"bandwidth" min:"0" doc:"what software of one process sends at most where gradients are summed on the way; 0: as much as the NIC"`
 	Gather   Bandwidth     `unit:"bandwidth" min:"0" doc:"what software of one process sends at most where payloads are gathered; 0: as much as the NIC"`
 	Call     time.Duration `unit:"duration" min:"0" doc:"what a collective call costs for every doubling of the ranks; payloads that are gathered take one a tensor"`

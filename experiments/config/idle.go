@@ -137,11 +137,6 @@ func withoutEffect(c Config, k Key, j *train.Job) string {
 	case k.Name == "ema" && c.Weightless:
 		return "with weightless=true"
 	case slices.Contains(train.Choices(), k.Name) && !j.Heeds(k.Name):
-		over := *j
-		over.Overlap = true
-		if over.Heeds(k.Name) {
-			return "without overlap=true"
-		}
 		return "in mode " + train.Modes.Name(j.Mode)
 	}
 	return ""

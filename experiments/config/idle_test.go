@@ -58,10 +58,9 @@ func TestModesHeedWhatTheyClaim(t *testing.T) {
 	values := map[string][]string{
 		"servers": {"1", "3"}, "placement": {"round_robin", "balanced"}, "policy": {"bsp", "asp", "softsync(n=2)"},
 		"corrector": {"alpha_tau"}, "down_codec": {"bf16"}, "topology": {"tree", "direct"}, "graph": {"complete", "exponential"},
-		"outer": {"momentum"}, "overlap": {"true"}, "bucket": {"4000"},
-		"cycle": {"1ms"}, "priority": {"true"}, "partition": {"2000", "1000"},
+		"outer": {"momentum"}, "overlap": {"buckets", "buckets(bytes=4000)", "priority(bytes=4000)"},
 	}
-	bases := []string{"", "bucket=4000", "overlap=true", "overlap=true bucket=4000", "policy=asp"}
+	bases := []string{"", "overlap=buckets", "overlap=buckets(bytes=4000)", "policy=asp"}
 	for _, choice := range train.Choices() {
 		if len(values[choice]) == 0 {
 			t.Errorf("no value of %q to try", choice)
@@ -135,7 +134,6 @@ func TestIdle(t *testing.T) {
 		{"net=local transport=ideal network.bandwidth=10Mbps", "network.bandwidth=10Mbps has no effect on net=local"},
 		{"mode=server graph=complete outer=momentum", "graph=complete and outer=momentum have no effect in mode server"},
 		{"mode=reduce servers=4", "servers=4 has no effect in mode reduce"},
-		{"mode=reduce bucket=4096", "bucket=4096 has no effect without overlap=true"},
 		{"net=sim links=shm", "links=shm has no effect on net=sim"},
 		{"net=local network.bandwidth=1Mbps", "network.bandwidth"},
 		{"transport=unknown net=local network.bandwidth=1Mbps", "network.bandwidth=1Mbps has no effect on net=local"},

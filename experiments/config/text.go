@@ -46,6 +46,7 @@ var languages = map[string]language{
 	"topology":       table(collective.Topologies),
 	"graph":          table(collective.Graphs),
 	"placement":      table(ps.Placements),
+	"overlap":        table(train.Overlaps),
 	"law":            table(timing.Laws),
 	"elasticity":     table(Elasticities),
 	"average":        averages(),

@@ -55,7 +55,7 @@ func TestCovered(t *testing.T) {
 func TestPredict(t *testing.T) {
 	t.Parallel()
 	l, r := &Lab{Quick: true, memory: &memory{}}, &Report{}
-	keys := DDL{}.keys(256, []string{"overlap=false"})
+	keys := DDL{}.keys(256, []string{"overlap=none"})
 	if err := l.predict(t.Context(), r, Fitted, "fitted", 85, 85, keys...); err != nil || len(r.Predicted) != 0 {
 		t.Fatalf("%v, %v", r.Predicted, err)
 	}
@@ -63,7 +63,7 @@ func TestPredict(t *testing.T) {
 		t.Fatal(err)
 	}
 	known := len(l.memory.known)
-	if err := l.predict(t.Context(), r, HeldOut, "128", 85, 84, DDL{}.keys(128, []string{"overlap=false"})...); err != nil || len(l.memory.known) != known {
+	if err := l.predict(t.Context(), r, HeldOut, "128", 85, 84, DDL{}.keys(128, []string{"overlap=none"})...); err != nil || len(l.memory.known) != known {
 		t.Errorf("%d intervals were drawn for one question: %v", len(l.memory.known)/2, err)
 	}
 	for _, p := range r.Predicted {

@@ -26,8 +26,8 @@ var ddlSeries = []struct {
 	gpus  []int
 	speed []float64
 }{
-	{"Caffe, overlap", []string{"overlap=true", "bucket=4000000"}, []int{8, 16, 32, 64, 128, 256}, []float64{2.0, 3.9, 7.9, 15.5, 30.5, 60.6}},
-	{"Torch, no overlap", []string{"overlap=false"}, []int{16, 64, 96, 128, 192, 256}, []float64{3.5, 13.7, 20.5, 27.2, 40.3, 53.7}},
+	{"Caffe, overlap", []string{"overlap=buckets(bytes=4000000)"}, []int{8, 16, 32, 64, 128, 256}, []float64{2.0, 3.9, 7.9, 15.5, 30.5, 60.6}},
+	{"Torch, no overlap", []string{"overlap=none"}, []int{16, 64, 96, 128, 192, 256}, []float64{3.5, 13.7, 20.5, 27.2, 40.3, 53.7}},
 }
 
 // Validate checks the options.
@@ -46,7 +46,7 @@ func (DDL) Group() Group { return Scaling }
 // Mechanisms implements Study.
 func (DDL) Mechanisms() []Mechanism {
 	return []Mechanism{
-		{Name: "overlap", Doc: "gradients leave after the backward pass", Off: swap("overlap", `^true$`, "false"), Slow: true},
+		{Name: "overlap", Doc: "gradients leave after the backward pass", Off: swap("overlap", `^buckets.*$`, "none"), Slow: true},
 		{Name: "jitter", Doc: "all devices take the same time", Off: swap("device.law", `^lognormal.*$`, "constant"), Slow: true},
 		{Name: "network", Doc: "ten thousand times the bandwidth between nodes", Off: swap("network.bandwidth", `^.+$`, "10TB/s"), Slow: true},
 	}

@@ -189,7 +189,7 @@ func (DiLoCoMeasured) config(lab *Lab, p dilocoPoint, share float64) (config.Con
 	case "localsgd":
 		keys = append(keys, fmt.Sprintf("mode=localsgd(h=%d)", p.h))
 	default:
-		keys = append(keys, "overlap=true", "bucket=25000000")
+		keys = append(keys, "overlap=buckets(bytes=25000000)")
 	}
 	return lab.weightless(1, keys...)
 }

@@ -187,7 +187,7 @@ func (DLPerf) config(lab *Lab, rate float64, gpus int, overhead float64) (config
 	resnet := profile.Profiles.MustParse("resnet50").Profile()
 	return lab.weightless(9, "transport=nccl-rdma", "timing=resnet50", "batch=128", fmt.Sprintf("workers=%d", gpus), fmt.Sprintf("device.flops=%g", 6*rate*resnet.ForwardMACs()),
 		fmt.Sprintf("constants.overhead=%g", overhead), "network.per_host=8", "node=nvlink-v100", "network.bandwidth=100Gbps", "network.latency=5us",
-		"topology=ring", "overlap=true", "bucket=25000000")
+		"topology=ring", "overlap=buckets(bytes=25000000)")
 }
 
 // step is the time of an update, in seconds.

@@ -37,7 +37,7 @@ var emulatedModes = []struct {
 	{"server, bsp", false, []string{"mode=server", "policy=bsp"}},
 	{"server, asp", true, []string{"mode=server", "policy=asp", "schedule=constant(lr=0.01)", "device.law=lognormal(sigma=0.2)"}},
 	{"ring", false, []string{"mode=reduce", "topology=ring"}},
-	{"ring, overlap", false, []string{"mode=reduce", "topology=ring", "overlap=true", "bucket=100000"}},
+	{"ring, overlap", false, []string{"mode=reduce", "topology=ring", "overlap=buckets(bytes=100000)"}},
 	{"gather, top 5 %", false, []string{"mode=reduce", "codec=feedback(topk(keep=0.05))"}},
 }
 

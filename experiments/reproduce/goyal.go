@@ -38,7 +38,7 @@ const (
 
 // keys are those of a run on so many GPUs.
 func (GoyalTime) keys(gpus int, overlap bool, more ...string) []string {
-	return append([]string{"cluster=big-basin", "timing=resnet50", "batch=32", "topology=leaders(auto)", "bucket=1", fmt.Sprintf("overlap=%v", overlap), fmt.Sprintf("workers=%d", gpus)}, more...)
+	return append([]string{"cluster=big-basin", "timing=resnet50", "batch=32", "topology=leaders(auto)", "overlap=" + map[bool]string{true: "buckets(bytes=1)", false: "none"}[overlap], fmt.Sprintf("workers=%d", gpus)}, more...)
 }
 
 // fit finds the GPU's rate, in operations a second, with which one server has the
@@ -76,7 +76,7 @@ func (GoyalTime) Group() Group { return Scaling }
 // Mechanisms implements Study.
 func (GoyalTime) Mechanisms() []Mechanism {
 	return []Mechanism{
-		{Name: "overlap", Doc: "gradients leave after the backward pass", Off: swap("overlap", `^true$`, "false"), Slow: true},
+		{Name: "overlap", Doc: "gradients leave after the backward pass", Off: swap("overlap", `^buckets.*$`, "none"), Slow: true},
 		{Name: "jitter", Doc: "all devices take the same time", Off: swap("device.law", `^lognormal.*$`, "constant"), Slow: true},
 	}
 }
@@ -102,7 +102,7 @@ func (s GoyalTime) Run(ctx context.Context, lab *Lab) (*Report, error) {
 		Stated: []string{
 			"cluster big-basin: 50 Gb/s Ethernet of which 80 % carry payload (the paper's 12.8 of 15 Gb/s), 15 µs, NVLink 40 GB/s each way",
 			said,
-			"three phases as published: sums in a server, all-reduce between servers by halving and doubling or around a ring, whichever is cheaper, and back (topology=leaders(auto)); with overlap every tensor leaves by itself when its gradient is there (bucket=1)",
+			"three phases as published: sums in a server, all-reduce between servers by halving and doubling or around a ring, whichever is cheaper, and back (topology=leaders(auto)); with overlap every tensor leaves by itself when its gradient is there (overlap=buckets(bytes=1))",
 		},
 	}
 	type run struct {

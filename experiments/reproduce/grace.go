@@ -156,7 +156,7 @@ func (s GRACE) config(lab *Lab, g *graceLab, row graceRow, dir string) (config.C
 	net, way, spec := g.nets[row.model], graceWays[row.kind()], g.standIn(row)
 	keys := []string{"transport=mpi-tcp", "timing=" + net.Name, fmt.Sprintf("batch=%d", net.batch), fmt.Sprintf("workers=%d", row.workers),
 		fmt.Sprintf("device.flops=%g", 6*net.alone*net.ForwardMACs()), fmt.Sprintf("network.bandwidth=%dGbps", row.link), "network.latency=20us",
-		"topology=ring", "overlap=true", "bucket=64000000", "codec=" + spec}
+		"topology=ring", "overlap=buckets(bytes=64000000)", "codec=" + spec}
 	if !way.sums {
 		keys = append(keys, fmt.Sprintf("constants.call=%dus", 86*way.calls))
 	}

@@ -31,14 +31,14 @@ type imageNetRow struct {
 }
 
 var imageNetRows = []imageNetRow{
-	{"He et al.", 8, 1, 256, 29 * 60, 0, Derived, "its rate is what big-basin's devices were fitted to", []string{"cluster=big-basin", "topology=rings", "overlap=true"}},
-	{"Goyal et al.", 256, 8, 8192, 60, 90, Derived, "big-basin's jitter was fitted to its time", []string{"cluster=big-basin", "topology=leaders(auto)", "overlap=true", "bucket=1"}},
-	{"Cho et al.", 256, 4, 8192, 50, 95, HeldOut, "rate of TensorFlow's benchmarks; minsky's jitter is from 64 GPUs", []string{"cluster=minsky", "topology=rings", "overlap=true", "bucket=4000000"}},
+	{"He et al.", 8, 1, 256, 29 * 60, 0, Derived, "its rate is what big-basin's devices were fitted to", []string{"cluster=big-basin", "topology=rings", "overlap=buckets"}},
+	{"Goyal et al.", 256, 8, 8192, 60, 90, Derived, "big-basin's jitter was fitted to its time", []string{"cluster=big-basin", "topology=leaders(auto)", "overlap=buckets(bytes=1)"}},
+	{"Cho et al.", 256, 4, 8192, 50, 95, HeldOut, "rate of TensorFlow's benchmarks; minsky's jitter is from 64 GPUs", []string{"cluster=minsky", "topology=rings", "overlap=buckets(bytes=4000000)"}},
 	{"Akiba et al.", 1024, 8, 32768, 15, 80, HeldOut, "rate of TensorFlow's benchmarks, Chainer's is not known; jitter of minsky, time a hop from NCCL; float16 gradients, one ring, no overlap", []string{"cluster=mn-1", "topology=ring", "codec=fp16"}},
-	{"Jia et al.", 2048, 8, 65536, 6.6, 87.9, Derived, "the device's rate is from this row", []string{"cluster=tencent", "topology=leaders(ring,group=16)", "codec=fp16", "overlap=true", "bucket=52000000"}},
-	{"Ying et al., 32 K", 1024, 1, 32768, 2.2, 0, Derived, "the device's rate is from its paper", []string{"cluster=tpu-pod", "topology=torus(x=32)", "overlap=true", "bucket=52000000"}},
-	{"Ying et al., 64 K", 1024, 1, 65536, 1.8, 0, Derived, "the device's rate is from its paper", []string{"cluster=tpu-pod", "topology=torus(x=32)", "overlap=true", "bucket=52000000"}},
-	{"Mikami et al.", 3456, 4, 55296, 122.0 / 60, 84.75, Derived, "the device's rate is from this row", []string{"cluster=abci", "topology=torus(x=48)", "codec=fp16", "overlap=true", "bucket=52000000"}},
+	{"Jia et al.", 2048, 8, 65536, 6.6, 87.9, Derived, "the device's rate is from this row", []string{"cluster=tencent", "topology=leaders(ring,group=16)", "codec=fp16", "overlap=buckets(bytes=52000000)"}},
+	{"Ying et al., 32 K", 1024, 1, 32768, 2.2, 0, Derived, "the device's rate is from its paper", []string{"cluster=tpu-pod", "topology=torus(x=32)", "overlap=buckets(bytes=52000000)"}},
+	{"Ying et al., 64 K", 1024, 1, 65536, 1.8, 0, Derived, "the device's rate is from its paper", []string{"cluster=tpu-pod", "topology=torus(x=32)", "overlap=buckets(bytes=52000000)"}},
+	{"Mikami et al.", 3456, 4, 55296, 122.0 / 60, 84.75, Derived, "the device's rate is from this row", []string{"cluster=abci", "topology=torus(x=48)", "codec=fp16", "overlap=buckets(bytes=52000000)"}},
 }
 
 // imageNetKeys are those of a row's run on so many devices.
@@ -52,7 +52,7 @@ func (ImageNetTable) Group() Group { return Scaling }
 // Mechanisms implements Study.
 func (ImageNetTable) Mechanisms() []Mechanism {
 	return []Mechanism{
-		{Name: "overlap", Doc: "gradients leave after the backward pass", Off: swap("overlap", `^true$`, "false"), Slow: true},
+		{Name: "overlap", Doc: "gradients leave after the backward pass", Off: swap("overlap", `^buckets.*$`, "none"), Slow: true},
 		{Name: "jitter", Doc: "all devices take the same time", Off: swap("device.law", `^lognormal.*$`, "constant"), Slow: true},
 	}
 }

@@ -48,7 +48,7 @@ func (OSU) Run(ctx context.Context, lab *Lab) (*Report, error) {
 		case lab.Quick:
 			pr.steps = 100
 		}
-		m, err := lab.simulate(ctx, pr, "cluster=stampede2", "timing=resnet152", "batch=64", "topology=rings", "overlap=true", "bucket=64000000", fmt.Sprintf("workers=%d", 4*nodes))
+		m, err := lab.simulate(ctx, pr, "cluster=stampede2", "timing=resnet152", "batch=64", "topology=rings", "overlap=buckets(bytes=64000000)", fmt.Sprintf("workers=%d", 4*nodes))
 		if err != nil {
 			return nil, err
 		}

@@ -67,7 +67,7 @@ func (s tfSystem) keys(p tfPoint) []string {
 		placement = "round_robin"
 	}
 	keys := []string{"cluster=" + s.cluster, "timing=inception3", fmt.Sprintf("workers=%d", workers), fmt.Sprintf("batch=%d", batch),
-		"mode=server(barrier=true)", "placement=" + placement, fmt.Sprintf("servers=%d", p.servers), "overlap=true", "bucket=1", "constants.input=0"}
+		"mode=server(barrier=true)", "placement=" + placement, fmt.Sprintf("servers=%d", p.servers), "overlap=buckets(bytes=1)", "constants.input=0"}
 	if s.perNode > 1 { // a worker is a node, or as much of one as there is
 		keys = append(keys, "device=none", "constants.overhead=0", fmt.Sprintf("device.flops=%g", s.flops(batch/64)))
 	}
@@ -395,7 +395,7 @@ func (TFPS) cures(ctx context.Context, lab *Lab, r *Report, pr protocol) error {
 	}{
 		{"whole tensors, as it was", 100 * last.synthetic / one, nil},
 		{"tensors cut so that all servers hold the same", 90, []string{"placement=balanced", "servers=128"}},
-		{"ring all-reduce", 90, []string{"mode=reduce", "topology=ring", "bucket=4000000"}},
+		{"ring all-reduce", 90, []string{"mode=reduce", "topology=ring", "overlap=buckets(bytes=4000000)"}},
 	}
 	got := make([]float64, len(cures))
 	err := each(ctx, len(cures), func(i int) error {

@@ -67,7 +67,7 @@ func Draw(seed uint64, at config.Places, modes []string) (config.Config, *train.
 			} else if !strings.Contains(beside, "policy=") {
 				set("policy", []string{"bsp", "asp"}[try%2])
 			}
-			set("overlap", fmt.Sprint(k.IntN(6, 2) == 0))
+			set("overlap", []string{"buckets", "none"}[k.IntN(6, 2)])
 			set("constants.model", []string{"fair", "fifo"}[k.IntN(7, 2)])
 		}
 		if k.IntN(8, 3) == 0 {

@@ -69,7 +69,7 @@ func TestAccumulateOverlaps(t *testing.T) {
 	few := func(j *train.Job) { j.Updates = 20 }
 	for _, plain := range [][]option{{mode("gather")}, {}} {
 		a, _ := runOn(t, simulated(0), job(t, append(slices.Clone(plain), few, micros(4))...), nil)
-		b, _ := runOn(t, simulated(0), job(t, append(slices.Clone(plain), few, micros(4), func(j *train.Job) { j.Overlap, j.Bucket = true, 600 })...), nil)
+		b, _ := runOn(t, simulated(0), job(t, append(slices.Clone(plain), few, micros(4), func(j *train.Job) { j.Overlap = train.Buckets{Bytes: 600} })...), nil)
 		if a.SHA256 != b.SHA256 {
 			t.Error("with overlap the bits are others")
 		}
@@ -127,7 +127,7 @@ func TestAccumulateTakesAsLong(t *testing.T) {
 			t.Errorf("mode %s without overlap: %v at once, %v in micro-batches", m, a, b)
 		}
 	}
-	lapped := func(j *train.Job) { j.Overlap, j.Bucket = true, 400 }
+	lapped := func(j *train.Job) { j.Overlap = train.Buckets{Bytes: 400} }
 	none, all, parts := end(mode("reduce")), end(mode("reduce"), lapped), end(mode("reduce"), lapped, micros(8))
 	if !(all <= parts && parts <= none && all < none) {
 		t.Errorf("reduce takes %v, with overlap %v, of micro-batches %v", none, all, parts)

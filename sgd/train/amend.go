@@ -48,8 +48,8 @@ func newAmending(j *Job, l sgd.Layout, atWorker bool) (*amending, error) {
 		return nil, fmt.Errorf("corrector %s brings its own momentum, and optimizer %s has one too; use optimizer=sgd", staleness.Correctors.Spec(c), sgd.Optimizers.Spec(j.Optimizer))
 	case traits.Compares && !wire.IsCast(j.DownCodec):
 		return nil, fmt.Errorf("corrector %s compares with the parameters a worker was sent: down_codec must be raw, fp16, bf16 or another cast", staleness.Correctors.Spec(c))
-	case atWorker && j.Overlap:
-		return nil, fmt.Errorf("corrector %s works on whole gradients before they are encoded; use overlap=false", staleness.Correctors.Spec(c))
+	case atWorker && j.Plan().Beside:
+		return nil, fmt.Errorf("corrector %s works on whole gradients before they are encoded; use overlap=none", staleness.Correctors.Spec(c))
 	}
 	trained, buffers := compute.ByRole(l)
 	a := &amending{name: staleness.Correctors.Spec(c), amender: c.Amender(l.Trainable(), j.Workers), trained: trained}

@@ -37,7 +37,7 @@ func TestWorkersShareParameters(t *testing.T) {
 	t.Parallel()
 	const workers = 12
 	shards := func(j *train.Job) { j.Servers = 3 }
-	overlap := func(j *train.Job) { j.Overlap, j.Bucket = true, 256 }
+	overlap := func(j *train.Job) { j.Overlap = train.Buckets{Bytes: 256} }
 	for name, opts := range map[string][]option{
 		"one shard":           nil,
 		"shards":              {shards},
@@ -51,7 +51,7 @@ func TestWorkersShareParameters(t *testing.T) {
 		"downpour, shards":    {mode("downpour"), policy("softsync(n=12)"), shards},
 		"downpour, fetch 3":   {mode("downpour(n_fetch=3)"), policy("asp")},
 		"downpour, 2 shards":  {mode("downpour(n_fetch=4,n_push=2)"), policy("asp"), func(j *train.Job) { j.Servers = 2 }},
-		"downpour, alongside": {mode("downpour(n_fetch=2)"), policy("asp"), shards, func(j *train.Job) { j.Overlap = true }},
+		"downpour, alongside": {mode("downpour(n_fetch=2)"), policy("asp"), shards, func(j *train.Job) { j.Overlap = train.Buckets{} }},
 	} {
 		t.Run(name, func(t *testing.T) {
 			var hashes [3]string
@@ -106,7 +106,7 @@ func TestParametersInTheGradientsPlace(t *testing.T) {
 	for name, opts := range map[string][]option{
 		"one shard":       nil,
 		"shards":          {func(j *train.Job) { j.Servers = 3 }},
-		"shards, overlap": {func(j *train.Job) { j.Servers, j.Overlap = 3, true }},
+		"shards, overlap": {func(j *train.Job) { j.Servers, j.Overlap = 3, train.Buckets{} }},
 	} {
 		t.Run(name, func(t *testing.T) {
 			m := whither{grads: map[[2]int]*float32{}, there: new(int)}

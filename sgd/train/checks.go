@@ -4,44 +4,11 @@ import (
 	"errors"
 	"fmt"
 	"strings"
-	"time"
 
 	"github.com/gradlab/gradlab/compress"
 	"github.com/gradlab/gradlab/sgd/train/wire"
 	"github.com/gradlab/gradlab/staleness"
 )
-
-// checkFusion refuses what makes no sense.
-func (j *Job) checkFusion() error {
-	switch {
-	case j.Cycle == 0:
-		return nil
-	case j.Cycle < time.Microsecond:
-		return fmt.Errorf("cycle is %v, want 0 or at least 1µs", j.Cycle)
-	case !j.Overlap:
-		return errors.New("cycle: tensors become ready one by one only with overlap=true")
-	}
-	if j.Heeds("cycle") {
-		return nil
-	}
-	return errors.New("cycle: tensors are fused in modes reduce and gather only; set it to 0")
-}
-
-// checkPriority refuses what makes no sense.
-func (j *Job) checkPriority() error {
-	switch {
-	case !j.Priority:
-		return nil
-	case !j.Overlap:
-		return errors.New("priority: buckets wait for each other only with overlap=true")
-	case j.Cycle > 0:
-		return errors.New("priority: with cycle tensors are exchanged in the order in which they were made; set one of the two")
-	}
-	if j.Heeds("priority") {
-		return nil
-	}
-	return errors.New("priority: in modes reduce and gather only; parameters from servers come first layers first anyway")
-}
 
 // checkNoise refuses to measure where there are no two batch sizes to compare.
 func (j *Job) checkNoise() error {
@@ -72,8 +39,8 @@ func (j *Job) checkNorms() error {
 		return fmt.Errorf("bn_group=%d: %d workers cannot be cut into groups of as many; want a divisor of workers, or 0 for all", j.NormGroup, j.Workers)
 	case !j.Traits().Sums:
 		return fmt.Errorf("bn_group: batch norms meet in the middle of passes, and in mode %s passes of a step do not go together; use mode=reduce, or bn_group=1", Modes.Spec(j.Mode))
-	case j.Overlap:
-		return errors.New("bn_group: with overlap=true gradients leave in the middle of a pass that waits for the statistics of others; use overlap=false, or bn_group=1")
+	case j.Plan().Beside:
+		return errors.New("bn_group: with overlap gradients leave in the middle of a pass that waits for the statistics of others; use overlap=none, or bn_group=1")
 	case len(sumsOf(j.Model)) == 0:
 		return errors.New("bn_group: the model has no batch norm whose statistics workers could share: none at all, or ghost batches, which are each worker's own; use bn_group=1")
 	}

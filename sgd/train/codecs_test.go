@@ -43,11 +43,11 @@ func TestExchanges(t *testing.T) {
 		}
 		for name, opts := range map[string][]option{
 			"reduce":   {mode("reduce")},
-			"overlap":  {mode("reduce"), topology("direct"), func(j *train.Job) { j.Overlap, j.Bucket = true, 600 }},
+			"overlap":  {mode("reduce"), topology("direct"), func(j *train.Job) { j.Overlap = train.Buckets{Bytes: 600} }},
 			"gather":   {mode("gather")},
 			"server":   {func(j *train.Job) { j.Servers = 2 }},
 			"downpour": {mode("downpour(n_fetch=2,n_push=2)"), policy("asp")},
-			"asp":      {policy("asp"), func(j *train.Job) { j.Servers, j.Overlap = 2, true }},
+			"asp":      {policy("asp"), func(j *train.Job) { j.Servers, j.Overlap = 2, train.Buckets{} }},
 		} {
 			t.Run(codec+"/"+name, func(t *testing.T) {
 				t.Parallel()

@@ -131,11 +131,3 @@ func Elapse(ctx context.Context, h comm.Host, d time.Duration) error {
 	}
 	return h.Sleep(ctx, d)
 }
-
-// BucketBytes is about how many bytes of gradient travel together with overlap.
-func (j *Job) BucketBytes() int {
-	if j.Bucket > 0 {
-		return j.Bucket
-	}
-	return 1 << 20
-}

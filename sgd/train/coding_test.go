@@ -34,14 +34,14 @@ func TestEveryModeBillsCodecs(t *testing.T) {
 	patience.Virtual(t)
 	for name, opts := range map[string][]option{
 		"server":         {with("sign"), down("bf16")},
-		"server, parts":  {with("sign"), down("bf16"), func(j *train.Job) { j.Overlap, j.Bucket = true, 500 }},
+		"server, parts":  {with("sign"), down("bf16"), func(j *train.Job) { j.Overlap = train.Buckets{Bytes: 500} }},
 		"server, asp":    {with("sign"), down("bf16"), policy("asp"), learning(0.01)},
 		"reduce":         {with("bf16"), mode("reduce")},
 		"gather":         {with("raw"), mode("gather")},
 		"rudra":          {with("sign"), down("bf16"), mode("rudra(tree=2)"), workers(8), policy("softsync(n=2)"), learning(0.01)},
 		"rudra, threads": {with("sign"), down("bf16"), mode("rudra(tree=2,threads=true)"), workers(8), policy("softsync(n=2)"), learning(0.01)},
 		"downpour":       {with("sign"), down("bf16"), mode("downpour"), policy("asp"), learning(0.01)},
-		"beside":         {with("sign"), down("bf16"), mode("downpour"), policy("asp"), learning(0.01), func(j *train.Job) { j.Overlap = true }},
+		"beside":         {with("sign"), down("bf16"), mode("downpour"), policy("asp"), learning(0.01), func(j *train.Job) { j.Overlap = train.Buckets{} }},
 		"sandblaster":    {with("bf16"), down("bf16"), mode("sandblaster"), optimizer("sgd")},
 		"easgd":          {with("bf16"), down("bf16"), mode("easgd"), policy("asp"), learning(0.01)},
 		"localsgd":       {with("bf16"), mode("localsgd")},
@@ -110,7 +110,7 @@ func TestServersBillOnce(t *testing.T) {
 func TestRawInPlaceIsFree(t *testing.T) {
 	t.Parallel()
 	patience.Virtual(t)
-	for _, opts := range [][]option{{mode("reduce")}, {mode("reduce"), func(j *train.Job) { j.Overlap = true }}} {
+	for _, opts := range [][]option{{mode("reduce")}, {mode("reduce"), func(j *train.Job) { j.Overlap = train.Buckets{} }}} {
 		o, _ := runOn(t, simulated(0), job(t, append(opts, priced)...), nil)
 		for _, r := range o.Reports {
 			if x := r.Spent(); x.Encode+x.Decode != 0 {

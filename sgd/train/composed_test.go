@@ -141,8 +141,8 @@ func TestRules(t *testing.T) {
 func TestFetchedInParts(t *testing.T) {
 	t.Parallel()
 	patience.Virtual(t)
-	for name, overlap := range map[string]bool{"whole": false, "parts": true} {
-		opts := []option{policy("bsp"), func(j *train.Job) { j.Servers, j.Updates, j.Overlap, j.Bucket = 2, 30, overlap, 300 }}
+	for name, overlap := range map[string]train.Overlap{"whole": train.Behind{}, "parts": train.Buckets{Bytes: 300}} {
+		opts := []option{policy("bsp"), func(j *train.Job) { j.Servers, j.Updates, j.Overlap = 2, 30, overlap }}
 		made := func(m train.Mode) *train.Observer {
 			o, _ := runOn(t, simulated(0), job(t, append(opts, func(j *train.Job) { j.Mode = m })...), nil)
 			return o
@@ -152,8 +152,8 @@ func TestFetchedInParts(t *testing.T) {
 			t.Errorf("%s: %.8s and %d bytes down, want %.8s and %d", name, got.SHA256, got.Final.BytesDown, want.SHA256, want.Final.BytesDown)
 		}
 	}
-	j := job(t, func(j *train.Job) { j.Overlap, j.Bucket = true, 300 })
-	if _, err := train.NewShardServer(train.NewRank(j, j.Workers)); err == nil || !strings.Contains(err.Error(), "leave bucket out") {
+	j := job(t, func(j *train.Job) { j.Overlap = train.Buckets{Bytes: 300} })
+	if _, err := train.NewShardServer(train.NewRank(j, j.Workers)); err == nil || !strings.Contains(err.Error(), "refuse overlap") {
 		t.Errorf("a server of whole pushes, and a shard in parts: %v", err)
 	}
 }

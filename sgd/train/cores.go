@@ -28,7 +28,7 @@ func newCores(j *Job) *cores {
 	if j.Here > 0 {
 		workers = j.Here
 	}
-	return coresAt(j, compute.NewGate(workers, j.Threads, j.Overlap || j.NormWorkers() > 1))
+	return coresAt(j, compute.NewGate(workers, j.Threads, j.Plan().Beside || j.NormWorkers() > 1))
 }
 
 func coresAt(j *Job, g *compute.Gate) *cores {

@@ -84,8 +84,8 @@ func TestGateOfCores(t *testing.T) {
 	for _, c := range all {
 		for name, opts := range map[string][]option{
 			"bsp": {}, "asp": {policy("asp")}, "reduce": {mode("reduce")},
-			"bsp overlap":    {func(j *train.Job) { j.Overlap, j.Servers = true, 2 }},
-			"reduce overlap": {mode("reduce"), func(j *train.Job) { j.Overlap = true }},
+			"bsp overlap":    {func(j *train.Job) { j.Overlap, j.Servers = train.Buckets{}, 2 }},
+			"reduce overlap": {mode("reduce"), func(j *train.Job) { j.Overlap = train.Buckets{} }},
 			"downpour":       {mode("downpour"), policy("asp")},
 		} {
 			for netName, net := range map[string]comm.Net{"local": &local.Net{}, "sim": simulated(0)} {
@@ -124,10 +124,10 @@ func TestBitsDoNotDependOnCores(t *testing.T) {
 	}{
 		{"reduce", "sim", []option{mode("reduce")}},
 		{"reduce", "local", []option{mode("reduce")}},
-		{"reduce overlap", "local", []option{mode("reduce"), func(j *train.Job) { j.Overlap = true }}},
+		{"reduce overlap", "local", []option{mode("reduce"), func(j *train.Job) { j.Overlap = train.Buckets{} }}},
 		{"bsp", "sim", nil},
 		{"bsp", "local", []option{func(j *train.Job) { j.Servers = 2 }}},
-		{"bsp overlap", "local", []option{func(j *train.Job) { j.Overlap, j.Servers = true, 2 }}},
+		{"bsp overlap", "local", []option{func(j *train.Job) { j.Overlap, j.Servers = train.Buckets{}, 2 }}},
 		{"asp", "sim", []option{policy("asp")}},
 		{"downpour", "sim", []option{mode("downpour"), policy("asp"), optimizer("adagrad")}},
 	} {

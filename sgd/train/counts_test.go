@@ -18,8 +18,8 @@ func TestEvaluationsCountAllRanks(t *testing.T) {
 		for _, workers := range []int{1, 4, 6} {
 			for name, change := range map[string]option{
 				"reduce":   func(*train.Job) {},
-				"overlap":  func(j *train.Job) { j.Overlap, j.Bucket = true, 1 },
-				"priority": func(j *train.Job) { j.Overlap, j.Priority, j.Bucket = true, true, 1 },
+				"overlap":  func(j *train.Job) { j.Overlap = train.Buckets{Bytes: 1} },
+				"priority": func(j *train.Job) { j.Overlap = train.Priority{Bytes: 1} },
 				"localsgd": mode("localsgd(h=5)"),
 			} {
 				t.Run(fmt.Sprintf("%s/%d/%s", top, workers, name), func(t *testing.T) {

@@ -155,7 +155,7 @@ func TestEASGDRefuses(t *testing.T) {
 		"corrector": func(j *train.Job) { j.Corrector = staleness.AlphaTau{} },
 		"feedback":  with("feedback(topk(keep=0.1))"),
 		"ef21":      with("ef21(topk(keep=0.1))"),
-		"overlap":   func(j *train.Job) { j.Overlap = true },
+		"overlap":   func(j *train.Job) { j.Overlap = train.Buckets{} },
 	} {
 		j := job(t)
 		j.Mode, j.Schedule = replicas.EASGD{Tau: 4, Beta: 0.9}, lrschedule.Constant{LR: 0.1}

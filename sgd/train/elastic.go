@@ -59,8 +59,8 @@ func (j *Job) checkElastic() error {
 func (j *Job) cannotBeElastic(t Traits) error {
 	mode := Modes.Spec(j.Mode)
 	switch {
-	case j.Priority:
-		return errors.New("elastic=on with priority=true: an update is finished in the next step's forward pass, so that no step can be called off; set priority=false")
+	case j.Plan().First:
+		return errors.New("elastic=on with overlap=priority: an update is finished in the next step's forward pass, so that no step can be called off; use overlap=buckets")
 	case t.Outlives:
 		return fmt.Errorf("elastic=on: mode %s goes on as it is without a worker that died, and takes none in its place; use mode %s, or elastic=none", mode, modesThat(staleness.ASP{}, func(t Traits) bool { return t.Admits }))
 	default:

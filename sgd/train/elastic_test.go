@@ -50,7 +50,7 @@ var elasticWays = map[string][]option{
 	"intsum":         {mode("reduce"), with("feedback(intsum)")},
 	"receivers":      {mode("reduce"), with("ef21(topk(keep=0.2))")},
 	"slices":         {mode("reduce"), with("scatter(feedback(topk(keep=0.3)))")},
-	"overlap":        {mode("reduce"), func(j *train.Job) { j.Overlap, j.Bucket = true, 600 }, with("feedback(topk(keep=0.1))")},
+	"overlap":        {mode("reduce"), func(j *train.Job) { j.Overlap = train.Buckets{Bytes: 600} }, with("feedback(topk(keep=0.1))")},
 	"cycle":          {mode("reduce"), fused(20*time.Microsecond, 600)},
 	"norms":          {normal(0), elastic},
 	"micro-batches":  {mode("reduce"), micros(3)},
@@ -60,7 +60,7 @@ var elasticWays = map[string][]option{
 	"servers":        {mode("server"), servers(2), optimizer("adam")},
 	"server":         {mode("server"), with("feedback(topk(keep=0.1))"), ema(0.9, 2)},
 	"down codec":     {mode("server"), servers(2), down("qsgd(bits=4)"), with("ef21(topk(keep=0.2))")},
-	"parts":          {mode("server"), servers(2), down("fp16"), func(j *train.Job) { j.Overlap, j.Bucket = true, 600 }},
+	"parts":          {mode("server"), servers(2), down("fp16"), func(j *train.Job) { j.Overlap = train.Buckets{Bytes: 600} }},
 	"scaled servers": {mode("server"), servers(2), with("qsgd(bits=4)"), func(j *train.Job) { j.OnResize = train.ScaleLR }},
 	"neighbours":     {mode("dpsgd"), graph("ring"), optimizer("adam")},
 	"wide ring":      {mode("dpsgd"), graph("ring"), workers(8)},
@@ -179,7 +179,7 @@ func TestElasticDeaths(t *testing.T) {
 func TestElasticEveryInstant(t *testing.T) {
 	t.Parallel()
 	patience.Virtual(t)
-	for name, way := range map[string][]option{"ranks": {mode("reduce")}, "neighbours": {mode("dpsgd"), graph("ring")}, "servers": {mode("server"), servers(2), func(j *train.Job) { j.Overlap, j.Bucket = true, 600 }}} {
+	for name, way := range map[string][]option{"ranks": {mode("reduce")}, "neighbours": {mode("dpsgd"), graph("ring")}, "servers": {mode("server"), servers(2), func(j *train.Job) { j.Overlap = train.Buckets{Bytes: 600} }}} {
 		t.Run(name, func(t *testing.T) { everyInstant(t, way) })
 	}
 }
@@ -222,7 +222,7 @@ func TestElasticResumes(t *testing.T) {
 	for name, way := range map[string][]option{
 		"raw":         {mode("reduce")},
 		"feedback":    {mode("reduce"), with("feedback(topk(keep=0.1))")},
-		"overlap":     {mode("reduce"), func(j *train.Job) { j.Overlap, j.Bucket = true, 600 }},
+		"overlap":     {mode("reduce"), func(j *train.Job) { j.Overlap = train.Buckets{Bytes: 600} }},
 		"push-sum":    {mode("sgp(late=1)"), graph("one_peer"), optimizer("adam")},
 		"differences": {mode("choco"), graph("ring"), with("qsgd(bits=4)")},
 		"servers":     {mode("server"), servers(2), with("feedback(topk(keep=0.1))")},
@@ -304,7 +304,7 @@ func TestElasticRefusals(t *testing.T) {
 		"policy kasync(k=2) holds pushes":         {mode("server"), policy("kasync"), with("ef21(topk(keep=0.2))")},
 		"take order_log out of observe":           {mode("server"), func(j *train.Job) { j.LogOrder = true }},
 		"corrector=none":                          {mode("server"), corrector("dcasgd")},
-		"priority=false":                          {mode("reduce"), prior(600)},
+		"use overlap=buckets":                     {mode("reduce"), prior(600)},
 		"batch_schedule=fixed":                    {mode("reduce"), growing("growth")},
 		"bn_group=1":                              {normal(0), group(2)},
 		"take noise_scale out of observe":         {mode("reduce"), func(j *train.Job) { j.NoiseScale = true }},

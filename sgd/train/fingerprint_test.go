@@ -76,7 +76,7 @@ func fingerprints(t *testing.T, judge func(*testing.T, []option, func(*testing.T
 	impossible := map[string]bool{}
 	combined(map[string][]option{
 		" itself":    {}, // the first
-		"overlap":    {func(j *train.Job) { j.Overlap, j.Bucket, j.Servers = true, 500, 2 }},
+		"overlap":    {lapped},
 		"elastic":    {keeping, marked, elastic},
 		"resumed":    {keeping, marked},
 		"weightless": {keeping, func(j *train.Job) { j.Weightless, j.EvalEvery = true, 0 }},

@@ -244,7 +244,7 @@ func byReplicas(t *testing.T, j *train.Job, events []event) vec {
 		switch e.Tag {
 		case train.TagPull:
 			at := int(e.Step) // the step that takes it up
-			if j.Overlap && at > 0 {
+			if j.Plan().Beside && at > 0 {
 				at += j.Mode.(replicas.Downpour).NFetch
 			}
 			if len(r.fetched) > 0 && r.fetched[0].step == 0 && at == 0 {

@@ -42,7 +42,7 @@ var formulas = []struct {
 	{"rudra, threads", []option{mode("rudra(tree=2,threads=true)"), policy("softsync(n=2)"), workers(8), corrector("mean"), rate("cosine(lr=0.05)")}, byTree},
 
 	{"downpour", []option{mode("downpour(n_fetch=3,n_push=2,warm_start=3)"), policy("asp"), optimizer("adagrad(eps=0.001)"), rate("cosine(lr=0.05)")}, byReplicas},
-	{"downpour, overlap", []option{mode("downpour(n_fetch=2,n_push=3)"), policy("asp"), optimizer("sgd"), rate("cosine(lr=0.05)"), func(j *train.Job) { j.Overlap = true }}, byReplicas},
+	{"downpour, overlap", []option{mode("downpour(n_fetch=2,n_push=3)"), policy("asp"), optimizer("sgd"), rate("cosine(lr=0.05)"), func(j *train.Job) { j.Overlap = train.Buckets{} }}, byReplicas},
 	{"downpour, softsync, by staleness", []option{mode("downpour(n_fetch=2,n_push=2)"), policy("softsync(n=2)"), corrector("alpha_tau"), optimizer("sgd"), rate("cosine(lr=0.05)")}, byReplicas},
 
 	{"EASGD, sync", []option{mode("easgd(tau=3,alpha=0.2)"), optimizer("sgd"), rate("cosine(lr=0.1)")}, byElastic},

@@ -11,7 +11,7 @@ import (
 )
 
 func fused(cycle time.Duration, bucket int) option {
-	return func(j *train.Job) { j.Overlap, j.Cycle, j.Bucket = true, cycle, bucket }
+	return func(j *train.Job) { j.Overlap = train.Fusion{Cycle: cycle, Bytes: bucket} }
 }
 
 // However tensors are fused, on whichever clock, the run ends with the bits of one
@@ -29,7 +29,7 @@ func TestFusionIsTheUnfusedRoad(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			opts := append(opts, mode("reduce"), func(j *train.Job) { j.Updates = 20 })
-			one, _ := runOn(t, simulated(0), job(t, append(opts, func(j *train.Job) { j.Overlap, j.Bucket = true, 1 })...), nil)
+			one, _ := runOn(t, simulated(0), job(t, append(opts, func(j *train.Job) { j.Overlap = train.Buckets{Bytes: 1} })...), nil)
 			for how, o := range map[string]option{
 				"soon": fused(time.Microsecond, 0), "late": fused(time.Second, 0), "little": fused(20*time.Microsecond, 600), "all": fused(100*time.Microsecond, 0),
 			} {
@@ -59,7 +59,7 @@ func TestFusionSavesFrames(t *testing.T) {
 		}
 		return o.Final.Seconds, frames
 	}
-	alone, many := took(func(j *train.Job) { j.Overlap, j.Bucket = true, 1 })
+	alone, many := took(func(j *train.Job) { j.Overlap = train.Buckets{Bytes: 1} })
 	together, few := took(fused(50*time.Microsecond, 0))
 	late, fewest := took(fused(time.Second, 0))
 	if together >= alone || few >= many/2 {
@@ -74,9 +74,8 @@ func TestFusionSavesFrames(t *testing.T) {
 func TestFusionIsRefused(t *testing.T) {
 	t.Parallel()
 	for name, o := range map[string]option{
-		"no overlap": func(j *train.Job) { j.Mode, j.Cycle = mean.Reduce{}, time.Millisecond },
-		"servers":    func(j *train.Job) { j.Overlap, j.Cycle = true, time.Millisecond },
-		"too short":  func(j *train.Job) { j.Mode, j.Overlap, j.Cycle = mean.Reduce{}, true, time.Nanosecond },
+		"servers":   func(j *train.Job) { j.Overlap = train.Fusion{Cycle: time.Millisecond} },
+		"too short": func(j *train.Job) { j.Mode, j.Overlap = mean.Reduce{}, train.Fusion{Cycle: time.Nanosecond} },
 	} {
 		j := job(t)
 		o(j)

@@ -232,7 +232,7 @@ func TestGossipRefuses(t *testing.T) {
 			j := job(t)
 			mode(c[0])(j)
 			graph("complete")(j)
-			j.Overlap = true
+			j.Overlap = train.Buckets{}
 			if err := j.Check(); err == nil {
 				t.Error("overlap is accepted")
 			}

@@ -34,7 +34,7 @@ func (s seen) Batch(d sgd.Draw, b *sgd.Batch) error {
 }
 
 var grown = map[string][]option{
-	"ring": {mode("reduce")}, "ring, overlap": {mode("reduce"), func(j *train.Job) { j.Overlap, j.Bucket = true, 600 }},
+	"ring": {mode("reduce")}, "ring, overlap": {mode("reduce"), func(j *train.Job) { j.Overlap = train.Buckets{Bytes: 600} }},
 	"two shards": {func(j *train.Job) { j.Servers = 2 }}, "gossip": {mode("dpsgd"), graph("ring")},
 	"rounds": {mode("localsgd(h=3)")}, "elastic": {mode("easgd(tau=2)")}, "micro": {mode("reduce"), micros(2)},
 	"first": {mode("reduce"), prior(500)},

@@ -13,19 +13,12 @@ func Choices() []string { return slices.Clone(choices) }
 var choices = []string{
 	"servers", "placement", "policy", "corrector", "down_codec",
 	"topology", "graph", "outer",
-	"overlap", "bucket", "cycle", "priority", "partition",
+	"overlap",
 }
 
 // Heeds tells whether a choice makes a difference to the job, as far as its mode
-// claims. Where nothing overlaps, neither bucket nor what else is said of the
-// overlap does.
+// claims.
 func (j *Job) Heeds(choice string) bool {
-	switch choice {
-	case "bucket", "cycle", "priority", "partition":
-		if !j.Overlap {
-			return false
-		}
-	}
 	return !slices.Contains(choices, choice) || slices.Contains(j.Traits().Heeds, choice)
 }
 

@@ -12,7 +12,6 @@ import (
 	"context"
 	"fmt"
 	"sync/atomic"
-	"time"
 
 	"github.com/gradlab/gradlab/comm"
 	"github.com/gradlab/gradlab/comm/collective"
@@ -88,23 +87,9 @@ type Job struct {
 	// this process; 0: all.
 	Threads, Here int
 
-	// Overlap lets gradients leave during the backward pass and parameters
-	// arrive during the forward pass.
-	Overlap bool
-	// Bucket is about how many bytes of gradients travel together when they
-	// overlap: a bucket of the reduce modes, a part of a push. 0: 1 MiB.
-	Bucket int
-	// Cycle is how often the reduce modes, when they overlap, look for tensors that
-	// are ready and fuse them, up to Bucket bytes (0: 64 MiB) at a time. 0: buckets
-	// are fixed.
-	Cycle time.Duration
-	// Priority lets the reduce modes, when they overlap, exchange buckets of early
-	// layers first, and begin the next forward pass while those of late layers are
-	// under way. Optimizers must be sgd.Local.
-	Priority bool
-	// Partition cuts tensors into pieces of at most so many bytes, which the reduce
-	// modes, when they overlap, exchange by themselves. 0: tensors stay whole.
-	Partition int
+	// Overlap says how gradients leave during the backward pass and parameters arrive
+	// during the forward pass; nil: they do not.
+	Overlap Overlap
 	// NonFinite says what happens to a gradient with NaN or Inf: "fail" ends
 	// the run with the step and tensor named, "zero" counts it and contributes
 	// nothing; with Overlap, nothing for the spans that have them.
@@ -258,13 +243,7 @@ func (j *Job) Check() error {
 	if err := j.checkWeightless(); err != nil {
 		return err
 	}
-	if err := j.checkFusion(); err != nil {
-		return err
-	}
-	if err := j.checkPriority(); err != nil {
-		return err
-	}
-	if err := j.checkPartition(); err != nil {
+	if err := j.checkOverlap(); err != nil {
 		return err
 	}
 	if err := j.checkNoise(); err != nil {

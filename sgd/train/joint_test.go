@@ -131,7 +131,7 @@ func TestJointNormsAreRefused(t *testing.T) {
 		"a divisor of workers":       {normal(0), group(3)},
 		"groups of as many":          {normal(0), group(8)},
 		"do not go together":         {normal(0), mode("server"), group(2)},
-		"overlap=false":              {normal(0), group(2), func(j *train.Job) { j.Overlap = true }},
+		"overlap=none":               {normal(0), group(2), func(j *train.Job) { j.Overlap = train.Buckets{} }},
 		"ghost batches, which are":   {normal(4), group(2)},
 		"no batch norm whose statis": {mode("reduce"), group(2)},
 	} {

@@ -124,7 +124,7 @@ func (l *Links) fetchActivity(ctx context.Context, _ comm.Host) error {
 			}
 			if f.Flags&flagMore != 0 {
 				f.Release()
-				return fmt.Errorf("worker %d: server %d sends its shard in parts, and who fetches beside takes it whole: leave bucket out of the Traits.Heeds of mode %s", l.rank, k.id, Modes.Spec(l.job.Mode))
+				return fmt.Errorf("worker %d: server %d sends its shard in parts, and who fetches beside takes it whole: claim PerPush in the Traits of mode %s", l.rank, k.id, Modes.Spec(l.job.Mode))
 			}
 			flags |= f.Flags
 			k.fetched = f.Frame

@@ -188,7 +188,7 @@ var refusals = []refusal{
 	{"optimizer", func(j *Job) bool { return j.Optimizer != nil && !sgd.IsBare(j.Optimizer) }, "sgd"},
 	{"policy", func(j *Job) bool { return j.Policy != nil && !j.synchronous() }, "bsp"},
 	{"corrector", func(j *Job) bool { return !j.corrector().None }, "none"},
-	{"overlap", func(j *Job) bool { return j.Overlap }, "false"},
+	{"overlap", func(j *Job) bool { return j.Plan().Beside }, "none"},
 	{"gap", func(j *Job) bool { return j.Gap }, ""},
 	{"order_log", func(j *Job) bool { return j.LogOrder || j.Replay != nil }, ""},
 	{"checkpoint_every", func(j *Job) bool { return j.CheckpointEvery > 0 }, "0"},

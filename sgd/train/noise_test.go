@@ -83,9 +83,9 @@ func measured(j *train.Job) {
 }
 
 var noisy = map[string][]option{
-	"ring": {mode("reduce")}, "ring, parts": {mode("reduce"), func(j *train.Job) { j.Overlap, j.Bucket = true, 50 }},
+	"ring": {mode("reduce")}, "ring, parts": {mode("reduce"), func(j *train.Job) { j.Overlap = train.Buckets{Bytes: 50} }},
 	"first": {mode("reduce"), prior(50)}, "gather, fp16": {mode("gather"), with("fp16")},
-	"server": {}, "three shards": {func(j *train.Job) { j.Servers = 3 }}, "parts": {func(j *train.Job) { j.Servers, j.Overlap, j.Bucket = 2, true, 1 }},
+	"server": {}, "three shards": {func(j *train.Job) { j.Servers = 3 }}, "parts": {func(j *train.Job) { j.Servers, j.Overlap = 2, train.Buckets{Bytes: 1} }},
 	"alone": {mode("reduce"), micros(8), func(j *train.Job) { j.Workers, j.Batch = 1, 32 }},
 	"micro": {mode("reduce"), micros(4)}, "grows": {mode("reduce"), growing("growth(factor=2,at=[0.005])")},
 }

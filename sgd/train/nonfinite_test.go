@@ -45,8 +45,8 @@ func TestF17NonFinite(t *testing.T) {
 	t.Parallel()
 	for name, opts := range map[string][]option{
 		"reduce": {mode("reduce")}, "server": {}, "downpour": {mode("downpour"), policy("asp")},
-		"reduce overlap": {mode("reduce"), func(j *train.Job) { j.Overlap, j.Bucket = true, 600 }},
-		"server overlap": {func(j *train.Job) { j.Overlap, j.Servers = true, 3 }},
+		"reduce overlap": {mode("reduce"), func(j *train.Job) { j.Overlap = train.Buckets{Bytes: 600} }},
+		"server overlap": {func(j *train.Job) { j.Overlap, j.Servers = train.Buckets{}, 3 }},
 	} {
 		for netName, net := range map[string]func() comm.Net{"local": func() comm.Net { return &local.Net{} }, "sim": func() comm.Net { return simulated(0) }} {
 			t.Run(name+" on "+netName, func(t *testing.T) {

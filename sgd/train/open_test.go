@@ -141,7 +141,7 @@ func TestOpenRunsResume(t *testing.T) {
 		for way, more := range map[string][]option{
 			"plain": {}, "feedback": {with("feedback(topk(keep=0.1))")}, "differences": {down("qsgd(bits=4)")},
 			"receivers": {with("ef21(topk(keep=0.3))")},
-			"parts":     {func(j *train.Job) { j.Overlap, j.Bucket = true, 600 }},
+			"parts":     {func(j *train.Job) { j.Overlap = train.Buckets{Bytes: 600} }},
 		} {
 			opts := slices.Concat(of, []option{open, func(j *train.Job) { j.CheckpointEvery = 4 }}, more)
 			if (!strings.HasPrefix(name, "server") || way == "receivers") && unchecked(opts...).Check() != nil {

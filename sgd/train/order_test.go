@@ -155,9 +155,9 @@ func TestCorrectorsRefused(t *testing.T) {
 	for want, opts := range map[string][]option{
 		"none is late":          {corrector("dcasgd")},
 		"must be raw":           {corrector("dcasgd"), policy("asp"), down("topk(keep=0.5)")},
-		"use overlap=false":     {corrector("dana_slim"), optimizer("sgd"), policy("asp"), func(j *train.Job) { j.Overlap = true }},
+		"use overlap=none":      {corrector("dana_slim"), optimizer("sgd"), policy("asp"), func(j *train.Job) { j.Overlap = train.Buckets{} }},
 		"use mode server":       {corrector("dana_slim"), optimizer("sgd"), policy("asp"), mode("downpour")},
-		"has left already":      {policy("ksync"), func(j *train.Job) { j.Overlap = true }},
+		"has left already":      {policy("ksync"), func(j *train.Job) { j.Overlap = train.Buckets{} }},
 		"have applied to their": {policy("ksync"), mode("downpour")},
 		"gap compares with":     {policy("asp"), down("topk(keep=0.5)"), func(j *train.Job) { j.Gap = true }},
 	} {

@@ -64,7 +64,7 @@ func TestLyingPoliciesAreRefused(t *testing.T) {
 	}{
 		"waits, in downpour":        {[]option{mode("downpour"), own("kasync", func(t *traits) { t.Waits = false })}, "claim Waits"},
 		"drops, in rudra":           {[]option{mode("rudra"), own("bounded(max=0)", func(t *traits) { t.Drops = false })}, "claim Drops"},
-		"cancels, with overlap":     {[]option{mode("server"), own("ksync", func(t *traits) { t.Voids = false }), func(j *train.Job) { j.Overlap = true }}, "claim Voids"},
+		"cancels, with overlap":     {[]option{mode("server"), own("ksync", func(t *traits) { t.Voids = false }), func(j *train.Job) { j.Overlap = train.Buckets{} }}, "claim Voids"},
 		"no barrier, claims to be":  {[]option{mode("server"), own("ssp", func(t *traits) { t.Synchronous = true })}, "claims Synchronous"},
 		"takes two, claims to take": {[]option{mode("server"), own("softsync(n=2)", func(t *traits) { t.PerUpdate = 1 })}, "PerUpdate says 1"},
 		"never answers":             {[]option{mode("server"), func(j *train.Job) { j.Policy = silent{} }}, "deadlock"},

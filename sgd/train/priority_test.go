@@ -14,7 +14,7 @@ import (
 )
 
 func prior(bucket int) option {
-	return func(j *train.Job) { j.Overlap, j.Priority, j.Bucket = true, true, bucket }
+	return func(j *train.Job) { j.Overlap = train.Priority{Bytes: bucket} }
 }
 
 // Whatever is exchanged first, on whichever clock, and however often the pass is
@@ -42,9 +42,9 @@ func TestPriorityIsTheRoadWithout(t *testing.T) {
 				if i > 0 && !patience.Long {
 					break
 				}
-				run := append(opts, func(j *train.Job) { j.Overlap, j.Bucket, j.Partition = true, cut.bucket, cut.partition })
+				run := append(opts, func(j *train.Job) { j.Overlap = train.Buckets{Bytes: cut.bucket, Partition: cut.partition} })
 				one, _ := runOn(t, simulated(0), job(t, run...), nil)
-				run = append(run, func(j *train.Job) { j.Priority = true })
+				run = append(run, func(j *train.Job) { j.Overlap = train.Priority{Bytes: cut.bucket, Partition: cut.partition} })
 				v, s := runOn(t, simulated(0), job(t, run...), nil)
 				if v.SHA256 != one.SHA256 {
 					t.Errorf("%+v: the virtual run ends with other bits", cut)
@@ -119,7 +119,7 @@ func TestPriorityHidesLateLayers(t *testing.T) {
 				o    option
 				want float64
 			}{
-				{"in the order of the backward pass", func(j *train.Job) { j.Overlap, j.Bucket = true, 1 }, steps * without},
+				{"in the order of the backward pass", func(j *train.Job) { j.Overlap = train.Buckets{Bytes: 1} }, steps * without},
 				{"first layers first", prior(1), steps*(without+2*latency.Seconds()) - (steps-1)*hidden},
 			} {
 				if got := took(w.o); math.Abs(got/w.want-1) > 1e-4 {
@@ -146,8 +146,9 @@ func TestPartitionHidesMore(t *testing.T) {
 		m.layout.Add(string(rune('A'+i)), sgd.Weight, 1, n)
 		m.flops = append(m.flops, f[i]*1e9)
 	}
-	j := job(t, mode("reduce"), topology("halving"), prior(1), func(j *train.Job) {
-		j.Model, j.Workers, j.Batch, j.Updates, j.Weightless, j.Timing.Law, j.Partition = m, 2, 1, steps, true, nil, 24000
+	j := job(t, mode("reduce"), topology("halving"), func(j *train.Job) {
+		j.Model, j.Workers, j.Batch, j.Updates, j.Weightless, j.Timing.Law = m, 2, 1, steps, true, nil
+		j.Overlap = train.Priority{Bytes: 1, Partition: 24000}
 	})
 	n := &sim.Net{Network: &sim.Fair{Bandwidth: rate, Latency: latency}}
 	runOn(t, n, j, nil)
@@ -174,7 +175,14 @@ func TestPartitionIsTheRoadWithout(t *testing.T) {
 			opts := append([]option{mode("reduce"), func(j *train.Job) { j.Updates = 8 }}, opts...)
 			var want string
 			for _, bytes := range []int{0, 4, 100, 1000, 1 << 20} {
-				o, _ := runOn(t, simulated(0), job(t, append(opts, func(j *train.Job) { j.Overlap, j.Partition = true, bytes })...), nil)
+				o, _ := runOn(t, simulated(0), job(t, append(opts, func(j *train.Job) {
+					if o, ok := j.Overlap.(train.Fusion); ok {
+						o.Partition = bytes
+						j.Overlap = o
+					} else {
+						j.Overlap = train.Buckets{Partition: bytes}
+					}
+				})...), nil)
 				if want == "" {
 					want = o.SHA256
 				}
@@ -190,16 +198,19 @@ func TestPartitionIsTheRoadWithout(t *testing.T) {
 func TestPriorityIsRefused(t *testing.T) {
 	t.Parallel()
 	for name, o := range map[string]option{
-		"no overlap": func(j *train.Job) { j.Mode, j.Priority = mean.Reduce{}, true },
-		"servers":    func(j *train.Job) { j.Overlap, j.Priority = true, true },
-		"fused":      func(j *train.Job) { fused(time.Second, 0)(j); j.Mode, j.Priority = mean.Reduce{}, true },
-		"cut":        func(j *train.Job) { j.Mode, j.Partition = mean.Reduce{}, 1000 },
+		"servers":  func(j *train.Job) { j.Overlap = train.Priority{} },
+		"no bytes": func(j *train.Job) { j.Mode, j.Overlap = mean.Reduce{}, train.Buckets{Bytes: -1} },
+		"downpour": func(j *train.Job) {
+			mode("downpour")(j)
+			policy("asp")(j)
+			j.Overlap = train.Buckets{Bytes: 500}
+		},
 		"cut to dust": func(j *train.Job) {
-			j.Mode, j.Overlap, j.Partition = mean.Reduce{}, true, 4
+			j.Mode, j.Overlap = mean.Reduce{}, train.Buckets{Partition: 4}
 			j.Model = model(t, "mlp(hidden=[512,512])", j.Data.Train.Sample().Shape)
 		},
-		"cut small":    func(j *train.Job) { j.Mode, j.Overlap, j.Partition = mean.Reduce{}, true, 3 },
-		"cut, servers": func(j *train.Job) { j.Overlap, j.Partition = true, 1000 },
+		"cut small":    func(j *train.Job) { j.Mode, j.Overlap = mean.Reduce{}, train.Buckets{Partition: 3} },
+		"cut, servers": func(j *train.Job) { j.Overlap = train.Buckets{Partition: 1000} },
 		"norms":        func(j *train.Job) { prior(0)(j); mode("reduce")(j); optimizer("chain(parts=[clip,momentum])")(j) },
 	} {
 		j := job(t)

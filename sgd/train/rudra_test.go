@@ -210,7 +210,7 @@ func TestRudraRefuses(t *testing.T) {
 		"corrector":        {policy("asp"), func(j *train.Job) { j.Corrector = staleness.Correctors.MustParse("dcasgd") }},
 		"gap":              {policy("asp"), func(j *train.Job) { j.Gap = true }},
 		"order_log":        {policy("asp"), func(j *train.Job) { j.LogOrder = true }},
-		"whole gradients":  {func(j *train.Job) { j.Overlap = true }},
+		"whole gradients":  {func(j *train.Job) { j.Overlap = train.Buckets{} }},
 		"down_codec":       {down("topk(keep=0.1)")},
 		"with policy bsp":  {func(j *train.Job) { j.Mode = train.Rudra{Tree: 2, Threads: true} }},
 		"checkpoint_every": {policy("asp"), func(j *train.Job) { j.Mode, j.CheckpointEvery = train.Rudra{Tree: 2, Threads: true}, 5 }},

@@ -369,7 +369,7 @@ func TestSandblasterRefuses(t *testing.T) {
 		"set optimizer=sgd":             optimizer("adam"),
 		"set policy=bsp":                policy("asp"),
 		"differences of":                with("topk(keep=0.1)"),
-		"nothing to overlap":            func(j *train.Job) { j.Overlap = true },
+		"nothing to overlap":            func(j *train.Job) { j.Overlap = train.Buckets{} },
 		"take order_log out of observe": func(j *train.Job) { j.LogOrder = true },
 		"statistics (batch norm)":       func(j *train.Job) { j.Model = model(t, "resnet20", sgd.Shape{C: 3, H: 32, W: 32}) },
 	} {

@@ -25,7 +25,7 @@ import (
 // Paper: none of its own; the policies have theirs.
 //
 // Tuning: as many servers as the network needs, placement=balanced;
-// overlap=true.
+// overlap=buckets.
 //
 // Cost: a gradient up and parameters down a step and worker, all through the
 // servers' NICs.
@@ -42,7 +42,7 @@ func (m Server) Traits(j *Job) Traits {
 }
 
 var (
-	serverHeeds   = []string{"servers", "placement", "policy", "corrector", "down_codec", "overlap", "bucket"}
+	serverHeeds   = []string{"servers", "placement", "policy", "corrector", "down_codec", "overlap"}
 	serverRefuses = map[string]string{"down_codec": WhyForgetful}
 )
 
@@ -54,8 +54,8 @@ func (m Server) Check(j *Job) error {
 	if m.Barrier && j.policy().Voids {
 		return fmt.Errorf("policy %s sends parameters unasked, which barrier=true does not; use mode server", staleness.Policies.Spec(j.Policy))
 	}
-	if j.Overlap && j.policy().Voids {
-		return fmt.Errorf("policy %s cancels gradients that are being computed, of which with overlap a part has left already; use overlap=false", staleness.Policies.Spec(j.Policy))
+	if j.Plan().Beside && j.policy().Voids {
+		return fmt.Errorf("policy %s cancels gradients that are being computed, of which with overlap a part has left already; use overlap=none", staleness.Policies.Spec(j.Policy))
 	}
 	if (j.LogOrder || j.Replay != nil) && j.Servers > 1 && j.policy().Voids {
 		return fmt.Errorf("policy %s cancels gradients, and with several servers the order of their words is not all that counts: order_log needs servers=1", staleness.Policies.Spec(j.Policy))
@@ -66,9 +66,9 @@ func (m Server) Check(j *Job) error {
 // shards are the shards of a job with servers, cut into parts.
 func (j *Job) shards() []*wire.Shard {
 	sh := wire.Shards(j.Model.Layout(), j.Cuts())
-	if j.Overlap && j.Heeds("bucket") {
+	if p := j.Plan(); p.Beside && j.Traits().PerPush == 0 {
 		for _, s := range sh {
-			s.Cut(j.BucketBytes())
+			s.Cut(p.Bytes)
 		}
 	}
 	return sh

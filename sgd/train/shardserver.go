@@ -87,7 +87,7 @@ func NewShardServer(r *Rank) (*ShardServer, error) {
 		return nil, err
 	}
 	if n := len(to.shard.Parts); n > 1 {
-		return nil, fmt.Errorf("server %d gets its shard in %d parts, and decodes whole pushes: leave bucket out of the Traits.Heeds of mode %s", to.id, n, Modes.Spec(r.job.Mode))
+		return nil, fmt.Errorf("server %d gets its shard in %d parts, and decodes whole pushes: refuse overlap in the Traits of mode %s", to.id, n, Modes.Spec(r.job.Mode))
 	}
 	s := &ShardServer{shardEnd: to, x: wire.NewVector(to.shard.Size())}
 	to.shard.Gather(s.x.F(), r.job.initial())

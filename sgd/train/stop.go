@@ -75,7 +75,7 @@ func (j *Job) inStep() bool {
 // restsAtSteps says whether nothing is under way between steps, so that the virtual
 // clock too goes on from one as if there had been no stop.
 func (j *Job) restsAtSteps() bool {
-	return j.inStep() && !j.Overlap && !j.Traits().UnderWay
+	return j.inStep() && !j.Plan().Beside && !j.Traits().UnderWay
 }
 
 // MarkAhead says whether a mark of CheckpointEvery comes before the end.

@@ -20,7 +20,7 @@ func TestTimes(t *testing.T) {
 	slow := func(j *train.Job) {
 		j.Timing.Codec, j.Timing.Slow = timing.FlatRate(1e9), timing.Slow{{Count: 1, Factor: 50}}
 	}
-	overlap := func(j *train.Job) { j.Overlap, j.Bucket = true, 500 }
+	overlap := func(j *train.Job) { j.Overlap = train.Buckets{Bytes: 500} }
 	for name, opts := range map[string][]option{
 		"server":           {with("sign"), slow},
 		"server, overlap":  {with("sign"), slow, overlap},
@@ -30,7 +30,7 @@ func TestTimes(t *testing.T) {
 		"reduce, priority": {with("bf16"), mode("reduce"), slow, prior(500)},
 		"gather":           {with("sign"), mode("gather"), slow},
 		"downpour":         {with("sign"), mode("downpour"), policy("asp"), slow, learning(0.01)},
-		"downpour, beside": {with("sign"), mode("downpour"), policy("asp"), slow, learning(0.01), func(j *train.Job) { j.Overlap = true }},
+		"downpour, beside": {with("sign"), mode("downpour"), policy("asp"), slow, learning(0.01), func(j *train.Job) { j.Overlap = train.Buckets{} }},
 		"localsgd":         {mode("localsgd"), slow},
 		"dpsgd":            {mode("dpsgd"), graph("ring"), slow},
 		"adpsgd":           {mode("adpsgd"), graph("ring"), slow, learning(0.01)},
@@ -74,7 +74,7 @@ func TestTimes(t *testing.T) {
 					t.Errorf("rank %d sent %d bytes, by peer %d", r.Rank, sent, peers)
 				}
 			}
-			if !j.Overlap && fast.Wire <= 0 {
+			if !j.Plan().Beside && fast.Wire <= 0 {
 				t.Errorf("nothing on the wire: %+v, %+v", fast, last)
 			}
 			// Who waits for the slow one waits, the slow one does not.
@@ -92,7 +92,7 @@ func TestTimes(t *testing.T) {
 func TestTimesOnRealClocks(t *testing.T) {
 	t.Parallel()
 	for name, opts := range map[string][]option{
-		"server": {with("qsgd")}, "reduce, overlap": {with("qsgd"), mode("reduce"), func(j *train.Job) { j.Overlap = true }},
+		"server": {with("qsgd")}, "reduce, overlap": {with("qsgd"), mode("reduce"), func(j *train.Job) { j.Overlap = train.Buckets{} }},
 	} {
 		t.Run(name, func(t *testing.T) {
 			for _, net := range []comm.Net{&local.Net{}, processes{t, opts}} {

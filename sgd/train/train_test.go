@@ -215,17 +215,17 @@ func distance(a, b []float32) float64 {
 var roads = map[string][]option{
 	"server":               {},
 	"server, 3 shards":     {func(j *train.Job) { j.Servers = 3 }},
-	"server, overlap":      {func(j *train.Job) { j.Servers, j.Overlap = 2, true }},
+	"server, overlap":      {func(j *train.Job) { j.Servers, j.Overlap = 2, train.Buckets{} }},
 	"ring":                 {mode("reduce")},
-	"ring, overlap":        {mode("reduce"), func(j *train.Job) { j.Overlap, j.Bucket = true, 600 }},
+	"ring, overlap":        {mode("reduce"), func(j *train.Job) { j.Overlap = train.Buckets{Bytes: 600} }},
 	"direct":               {mode("reduce"), topology("direct")},
 	"gather":               {mode("gather")},
 	"server, delta raw":    {down("bysize(limit=1,small=raw,large=raw)")},
-	"server, parts":        {func(j *train.Job) { j.Servers, j.Overlap, j.Bucket = 2, true, 1 }},
-	"server, parts, delta": {down("bysize(limit=1,small=raw,large=raw)"), func(j *train.Job) { j.Overlap, j.Bucket = true, 600 }},
+	"server, parts":        {func(j *train.Job) { j.Servers, j.Overlap = 2, train.Buckets{Bytes: 1} }},
+	"server, parts, delta": {down("bysize(limit=1,small=raw,large=raw)"), func(j *train.Job) { j.Overlap = train.Buckets{Bytes: 600} }},
 	"server, barrier":      {mode("server(barrier=true)"), func(j *train.Job) { j.Servers = 2 }},
 	"server, barrier, parts": {mode("server(barrier=true)"), func(j *train.Job) {
-		j.Servers, j.Overlap, j.Bucket, j.Placement = 3, true, 1, ps.RoundRobin{}
+		j.Servers, j.Overlap, j.Placement = 3, train.Buckets{Bytes: 1}, ps.RoundRobin{}
 	}},
 }
 
@@ -255,8 +255,8 @@ func TestThreeRoads(t *testing.T) {
 var asynchronous = map[string][]option{
 	"asp":                         {policy("asp")},
 	"asp, 2 shards":               {policy("asp"), func(j *train.Job) { j.Servers = 2 }},
-	"asp, overlap":                {policy("asp"), func(j *train.Job) { j.Servers, j.Overlap = 3, true }},
-	"asp, parts":                  {policy("asp"), func(j *train.Job) { j.Servers, j.Overlap, j.Bucket = 2, true, 1 }},
+	"asp, overlap":                {policy("asp"), func(j *train.Job) { j.Servers, j.Overlap = 3, train.Buckets{} }},
+	"asp, parts":                  {policy("asp"), func(j *train.Job) { j.Servers, j.Overlap = 2, train.Buckets{Bytes: 1} }},
 	"asp, barrier":                {mode("server(barrier=true)"), policy("asp"), func(j *train.Job) { j.Servers = 2 }},
 	"ssp":                         {policy("ssp(slack=1)"), func(j *train.Job) { j.Timing.Law = timing.Lognormal{Sigma: 1} }},
 	"softsync":                    {policy("softsync(n=2)"), func(j *train.Job) { j.Corrector = staleness.AlphaTau{} }},
@@ -281,7 +281,7 @@ var asynchronous = map[string][]option{
 	"softsync, strom, delta topk": {policy("softsync(n=2)"), corrector("alpha_tau"), with("feedback(strom(tau=0.01),unchecked=true)"), down("topk(keep=0.3)"), func(j *train.Job) { j.Servers = 2 }},
 	"asp, delta topk":             {policy("asp"), with("feedback(topk(keep=0.1))"), down("topk(keep=0.2)")},
 	"downpour":                    {mode("downpour"), policy("asp"), optimizer("adagrad"), func(j *train.Job) { j.Servers = 2 }},
-	"downpour, 2, 3":              {mode("downpour(n_fetch=3,n_push=2,warm_start=10)"), policy("asp"), func(j *train.Job) { j.Overlap = true }},
+	"downpour, 2, 3":              {mode("downpour(n_fetch=3,n_push=2,warm_start=10)"), policy("asp"), func(j *train.Job) { j.Overlap = train.Buckets{} }},
 }
 
 // Asynchronous runs learn, repeat bit for bit on the virtual cluster, and
@@ -390,7 +390,7 @@ func TestResumeIsBitEqual(t *testing.T) {
 		"bsp":            {codec, optimizer("adam")},
 		"bsp, delta":     {with("feedback(qsgd(bits=4),unchecked=true)"), down("topk(keep=0.2)"), func(j *train.Job) { j.Servers = 2 }},
 		"ring":           {mode("reduce"), with("feedback(randomk(keep=0.3))")},
-		"gather overlap": {mode("gather"), codec, func(j *train.Job) { j.Overlap = true }},
+		"gather overlap": {mode("gather"), codec, func(j *train.Job) { j.Overlap = train.Buckets{} }},
 	}
 	for name, opts := range asynchronous {
 		cases[name] = opts
@@ -454,7 +454,7 @@ func sameSteps(t *testing.T, whole, leg *train.Observer) {
 // Stopping ends every mode at a whole step, with a checkpoint that goes on.
 func TestStop(t *testing.T) {
 	t.Parallel()
-	for _, opts := range [][]option{{}, {mode("reduce")}, {mode("reduce"), func(j *train.Job) { j.Overlap = true }}, {mode("reduce"), prior(500)}, {policy("ssp(slack=0)")}, {policy("asp"), func(j *train.Job) { j.Servers = 2 }}, {mode("downpour"), policy("asp")}} {
+	for _, opts := range [][]option{{}, {mode("reduce")}, {mode("reduce"), func(j *train.Job) { j.Overlap = train.Buckets{} }}, {mode("reduce"), prior(500)}, {policy("ssp(slack=0)")}, {policy("asp"), func(j *train.Job) { j.Servers = 2 }}, {mode("downpour"), policy("asp")}} {
 		for netName, mk := range map[string]func() comm.Net{"local": func() comm.Net { return &local.Net{} }, "sim": func() comm.Net { return simulated(0) }} {
 			polls := 0
 			j := job(t, append(opts, func(j *train.Job) {

@@ -17,7 +17,7 @@ func TestWeightlessStops(t *testing.T) {
 	patience.Virtual(t)
 	for name, opts := range map[string][]option{
 		"reduce":   {mode("reduce")},
-		"overlap":  {mode("reduce"), func(j *train.Job) { j.Overlap = true }},
+		"overlap":  {mode("reduce"), func(j *train.Job) { j.Overlap = train.Buckets{} }},
 		"priority": {mode("reduce"), prior(500)},
 		"gather":   {mode("gather"), with("qsgd")},
 		"bsp":      {mode("server"), policy("bsp")},

@@ -72,7 +72,7 @@ func newWorker(r *Rank, sh []*wire.Shard) (*worker, error) {
 	switch {
 	case voids:
 		w.leaving = &voidable{whole: whole{w}}
-	case j.Overlap:
+	case j.Plan().Beside:
 		w.leaving = inParts{w}
 	default:
 		w.leaving = whole{w}
@@ -123,7 +123,7 @@ func (p parcel) firstSpan() int {
 
 // Run implements Part.
 func (w *worker) Run(ctx context.Context) error {
-	if _, shares := w.holding.(shared); shares && w.job.Overlap && !w.h.Virtual() {
+	if _, shares := w.holding.(shared); shares && w.job.Plan().Beside && !w.h.Virtual() {
 		w.keep() // a pass begins before all parameters are there
 	}
 	w.leaving.plan(ctx)
@@ -150,7 +150,7 @@ func (w *worker) Run(ctx context.Context) error {
 			return err
 		}
 		mark := w.job.CheckpointEvery > 0 && w.step%w.job.CheckpointEvery == 0
-		if !w.job.Overlap || mark || w.flags != 0 || w.asked || w.member != nil {
+		if !w.job.Plan().Beside || mark || w.flags != 0 || w.asked || w.member != nil {
 			if err := w.awaitAll(ctx); err != nil {
 				return err
 			}

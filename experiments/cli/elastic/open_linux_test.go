@@ -21,7 +21,7 @@ func TestF2WorkersComeBackAsProcesses(t *testing.T) {
 	}
 	for _, c := range patience.Few(2, []asynchronous{
 		{"server", []string{"policy=ssp(slack=4)", "codec=feedback(topk(keep=0.1))", "down_codec=qsgd(bits=8)"}},
-		{"downpour(n_fetch=2,n_push=2)", []string{"policy=asp", "codec=feedback(topk(keep=0.1))", "overlap=true"}},
+		{"downpour(n_fetch=2,n_push=2)", []string{"policy=asp", "codec=feedback(topk(keep=0.1))", "overlap=buckets"}},
 		{"easgd(tau=4)", []string{"policy=asp", "codec=qsgd(bits=8)", "down_codec=qsgd(bits=8)"}},
 		{"rudra(threads=true)", []string{"policy=softsync(n=2)", "codec=feedback(topk(keep=0.1))"}},
 		{"adpsgd", []string{"graph=complete", "codec=fp16"}},

@@ -134,7 +134,7 @@ func TestF1F4F5F9RunsEnd(t *testing.T) {
 	}
 	for _, c := range patience.Few(3, []fault{
 		{"ring, worker killed", 1, syscall.SIGKILL, []string{"mode=reduce"}},
-		{"ring, rank 0 killed", 0, syscall.SIGKILL, []string{"mode=reduce", "overlap=true"}},
+		{"ring, rank 0 killed", 0, syscall.SIGKILL, []string{"mode=reduce", "overlap=buckets"}},
 		{"F5, server killed", 3, syscall.SIGKILL, []string{"policy=asp"}},
 		{"ring, worker stopped", 2, syscall.SIGSTOP, []string{"mode=reduce"}},
 		{"bsp, worker killed", 1, syscall.SIGKILL, []string{"policy=bsp"}},

@@ -95,7 +95,7 @@ func TestNetMPI(t *testing.T) {
 		keys, differ []string
 		exact        bool
 	}{
-		{keys: []string{"codec=raw", "workers=3"}, differ: []string{"overlap=true"}, exact: true},
+		{keys: []string{"codec=raw", "workers=3"}, differ: []string{"overlap=buckets"}, exact: true},
 		{keys: []string{"codec=feedback(topk(keep=0.01))", "workers=3"}, exact: true},
 		{keys: []string{"codec=intsum", "workers=3"}, differ: []string{"topology=mpi"}, exact: true},
 		{keys: []string{"codec=raw", "workers=2"}, differ: []string{"topology=mpi"}, exact: true}, // of two, one order is as good as the other

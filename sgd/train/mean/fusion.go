@@ -12,23 +12,20 @@ import (
 )
 
 // Tensor fusion in the manner of Horovod (Sergeev and Del Balso 2018). During the
-// backward pass a second activity wakes up every Cycle. The ranks agree on how
+// backward pass a second activity wakes up every cycle. The ranks agree on how
 // many tensors all of them have ready, and exchange these in the order in which
-// they were made, as many at once as fit into Bucket bytes. A short cycle sends
+// they were made, as many at once as fit into so many bytes. A short cycle sends
 // soon, a long one in few frames.
 //
 // What is ready when depends on the clock, and so does what travels together;
 // what the sums come to does not: collective.AllReduceAll adds every tensor up as
 // if it were alone.
 
-// fusedBytes is the default of Bucket with fusion, Horovod's.
-const fusedBytes = 64 << 20
-
 // fusion is the plan with fusion: every piece is a bucket, and as many are exchanged
 // together as are ready.
 type fusion struct {
 	cycle time.Duration
-	most  int          // bytes at once; 0: fusedBytes
+	most  int          // bytes at once
 	ready atomic.Int32 // pieces whose gradient is there, in the order of buckets
 	group bucket       // what is exchanged
 }
@@ -103,12 +100,9 @@ func (p *fusion) step(ctx context.Context, h comm.Host, m *Mean, flags message.F
 // fuse makes one bucket of as many of buckets first … ready−1 as there is room
 // for, and says how many.
 func (p *fusion) fuse(m *Mean, first, ready int) (b *bucket, n int) {
-	limit, bytes := p.most, 0
-	if limit <= 0 {
-		limit = fusedBytes
-	}
+	bytes := 0
 	for ; first+n < ready; n++ {
-		if bytes += 4 * m.shard.Pieces[m.buckets[first+n].lo].Len; bytes > limit && n > 0 {
+		if bytes += 4 * m.shard.Pieces[m.buckets[first+n].lo].Len; bytes > p.most && n > 0 {
 			break
 		}
 	}

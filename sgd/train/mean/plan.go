@@ -33,15 +33,16 @@ type planTraits struct {
 
 // planned is the plan that a job asks for.
 func planned(j *train.Job) plan {
-	switch {
-	case !j.Overlap:
+	switch p := j.Plan(); {
+	case !p.Beside:
 		return together{}
-	case j.Cycle > 0:
-		return &fusion{cycle: j.Cycle, most: j.Bucket}
-	case j.Priority:
-		return &priority{bytes: j.BucketBytes()}
+	case p.Cycle > 0:
+		return &fusion{cycle: p.Cycle, most: p.Bytes}
+	case p.First:
+		return &priority{bytes: p.Bytes}
+	default:
+		return inOrder{bytes: p.Bytes}
 	}
-	return inOrder{bytes: j.BucketBytes()}
 }
 
 // together is the plan without overlap: buckets of so many bytes are exchanged where they

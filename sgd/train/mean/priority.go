@@ -22,8 +22,8 @@ import (
 // latency where a rank waits for its gradients anyway, and little where exchanges
 // take longer than passes: then all are soon made.
 //
-// Buckets are the unit, so a large tensor holds up the others unless Partition
-// cuts it. Bits are those of the run without.
+// Buckets are the unit, so a large tensor holds up the others unless option
+// partition cuts it. Bits are those of the run without.
 
 // priority is the plan with priority, in buckets of so many bytes.
 type priority struct {

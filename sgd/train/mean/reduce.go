@@ -22,7 +22,7 @@ import (
 //
 // Paper: none of its own; the topologies have theirs.
 //
-// Tuning: overlap=true with buckets of some MB; topology auto until measured
+// Tuning: overlap=buckets of some MB; topology auto until measured
 // otherwise.
 //
 // Cost: 2·n·(P−1)/P elements a rank with raw and a ring; every step waits for
@@ -47,16 +47,16 @@ var (
 
 // Traits implements Mode.
 func (Reduce) Traits(j *train.Job) train.Traits {
-	return train.Traits{PerUpdate: j.Workers, Sums: true, Timeless: true, Elastic: !j.Priority, Weightless: true, Steady: true, Codec: train.TakesAll, Heeds: reduceHeeds}
+	return train.Traits{PerUpdate: j.Workers, Sums: true, Timeless: true, Elastic: !j.Plan().First, Weightless: true, Steady: true, Codec: train.TakesAll, Heeds: reduceHeeds}
 }
 
 // Traits implements Mode.
 func (Gather) Traits(j *train.Job) train.Traits {
-	return train.Traits{PerUpdate: j.Workers, Sums: true, Gathers: true, Timeless: true, Elastic: !j.Priority, Weightless: true, Steady: true, Codec: train.TakesAll, Heeds: gatherHeeds}
+	return train.Traits{PerUpdate: j.Workers, Sums: true, Gathers: true, Timeless: true, Elastic: !j.Plan().First, Weightless: true, Steady: true, Codec: train.TakesAll, Heeds: gatherHeeds}
 }
 
 var (
-	reduceHeeds = []string{"topology", "overlap", "bucket", "cycle", "priority", "partition"}
+	reduceHeeds = []string{"topology", "overlap"}
 	gatherHeeds = reduceHeeds[1:]
 )
 
@@ -90,7 +90,7 @@ func newReducer(of *train.Rank, gather bool) (*reducer, error) {
 		return nil, err
 	}
 	if r.how.late && !j.Weightless && r.common.opt.Local == nil {
-		return nil, fmt.Errorf("optimizer %s needs the whole gradient before any of it is applied; use priority=false, or clipvalue in place of clip", sgd.Optimizers.Spec(j.Optimizer))
+		return nil, fmt.Errorf("optimizer %s needs the whole gradient before any of it is applied; use overlap=buckets, or clipvalue in place of clip", sgd.Optimizers.Spec(j.Optimizer))
 	}
 	return r, nil
 }

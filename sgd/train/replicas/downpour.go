@@ -200,7 +200,7 @@ func (r *replica) fetch(ctx context.Context, least int, must bool) error {
 	if err := r.FetchBeside(ctx, uint64(least)); err != nil {
 		return err
 	}
-	if must || !r.Job().Overlap {
+	if must || !r.Job().Plan().Beside {
 		return r.Fetched(ctx)
 	}
 	return nil
@@ -242,7 +242,7 @@ func (r *replica) gradient(ctx context.Context) error {
 // others take their place before they are read again, and adds it to the sum.
 func (r *replica) descend() error {
 	grad := r.Gradient()
-	renewed := (r.Step()+1)%r.mode.NFetch == 0 && (r.Fetching() || !r.Job().Overlap)
+	renewed := (r.Step()+1)%r.mode.NFetch == 0 && (r.Fetching() || !r.Job().Plan().Beside)
 	if !renewed {
 		params, rate := r.Write(), float32(r.rate())
 		for _, t := range r.trainable {

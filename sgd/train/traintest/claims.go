@@ -468,7 +468,7 @@ func showsCodecs(m train.Mode) error {
 func showsRefusals(m train.Mode) error {
 	set := map[string][]option{
 		"optimizer": {optimizer("momentum")}, "policy": {policy("asp")}, "corrector": {corrector("alpha_tau")},
-		"overlap": {func(j *train.Job) { j.Overlap = true }}, "gap": {func(j *train.Job) { j.Gap = true }},
+		"overlap": {func(j *train.Job) { j.Overlap = train.Buckets{} }}, "gap": {func(j *train.Job) { j.Gap = true }},
 		"order_log": {func(j *train.Job) { j.LogOrder = true }}, "checkpoint_every": {func(j *train.Job) { j.CheckpointEvery = 6 }},
 	}
 	t := m.Traits(impossible(func(j *train.Job) { j.Mode = m }))

@@ -36,8 +36,8 @@ func TestModesOfAnotherType(t *testing.T) {
 	for _, spec := range append(train.Modes.Names(), "server(barrier=true)", "rudra(tree=2,threads=true)", "sgp(late=2)") {
 		m := train.Modes.MustParse(spec)
 		for name, way := range map[string]option{
-			"plain": func(*train.Job) {}, "overlap": func(j *train.Job) { j.Overlap, j.Bucket, j.Servers = true, 500, 2 },
-			"priority": func(j *train.Job) { j.Overlap, j.Priority, j.Bucket = true, true, 500 }, "marks": func(j *train.Job) { j.CheckpointEvery = 6 }, "gap": func(j *train.Job) { j.Gap = true },
+			"plain": func(*train.Job) {}, "overlap": func(j *train.Job) { j.Overlap, j.Servers = train.Buckets{Bytes: 500}, 2 },
+			"priority": func(j *train.Job) { j.Overlap = train.Priority{Bytes: 500} }, "marks": func(j *train.Job) { j.CheckpointEvery = 6 }, "gap": func(j *train.Job) { j.Gap = true },
 			"weightless": func(j *train.Job) { j.Weightless, j.EvalEvery = true, 0 }, "outer": func(j *train.Job) { j.Outer = sgd.Momentum{Beta: 0.5} }, "ef21": with("ef21(topk(keep=0.3))"),
 		} {
 			a, errA := fit(m, rounds(12), way)
