@@ -33,6 +33,9 @@ type Action struct {
 	Micro int
 }
 
+// MarshalText writes an action as String does.
+func (a Action) MarshalText() ([]byte, error) { return []byte(a.String()), nil }
+
 // String writes an action as PyTorch does: stage, letter, micro-batch.
 func (a Action) String() string { return fmt.Sprintf("%d%c%d", a.Stage, a.Kind, a.Micro) }
 
@@ -42,9 +45,9 @@ type Cell []Action
 
 // Plan is what every device does, in order.
 type Plan struct {
-	Micros  int
-	Stages  []int    // the device of each stage
-	Devices [][]Cell // in the order of work
+	Micros  int      `json:"micros"`
+	Stages  []int    `json:"stages"`  // the device of each stage
+	Devices [][]Cell `json:"devices"` // in the order of work
 }
 
 // Schedule plans a batch of micros micro-batches, at least 1, on as many devices, at least

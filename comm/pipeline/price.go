@@ -15,12 +15,12 @@ type Times struct {
 
 // Cost is what a plan takes.
 type Cost struct {
-	Seconds float64     // from the first action to the last, in the unit of Times
-	Start   [][]float64 // of every cell
-	End     [][]float64
-	Idle    []float64 // of each device between its first and its last action
-	Wait    []float64 // of each device from the first action of all to the last of all
-	Held    []int     // the most activations a device holds: of a micro-batch in a stage, from its forward pass to its last gradient
+	Seconds float64     `json:"seconds"` // from the first action to the last, in the unit of Times
+	Start   [][]float64 `json:"start"`   // of every cell
+	End     [][]float64 `json:"end"`
+	Idle    []float64   `json:"idle"` // of each device between its first and its last action
+	Wait    []float64   `json:"wait"` // of each device from the first action of all to the last of all
+	Held    []int       `json:"held"` // the most activations a device holds: of a micro-batch in a stage, from its forward pass to its last gradient
 }
 
 // Price executes a plan in virtual time: a device begins a cell once it has done the one

@@ -182,6 +182,11 @@ func (e *env) helpEntry(k kind, en registry.Entry) {
 		}
 		e.helpOptions(en)
 		return
+	case "pipelines":
+		e.helpDoc(en)
+		fmt.Fprintf(e.out, "\nA schedule of a pipeline.\n  gradlab timeline %s 4 8\n", en.Spec)
+		e.helpOptions(en)
+		return
 	}
 	e.helpDoc(en)
 	key, _, _ := strings.Cut(k.used, ",")

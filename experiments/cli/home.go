@@ -20,7 +20,7 @@ var headings = []struct {
 }{
 	{"make", "Make runs", []string{"run", "sweep", "extend", "join", "launch", "data", "init"}},
 	{"look", "Look at them", []string{"runs", "show", "report", "serve", "replay", "weights"}},
-	{"ask", "Ask and check", []string{"advise", "whatif", "calibrate", "list", "recipe", "schedule", "codec", "topology", "bench", "reproduce", "notebook", "python", "virtual", "version"}},
+	{"ask", "Ask and check", []string{"advise", "whatif", "calibrate", "list", "recipe", "schedule", "codec", "topology", "timeline", "bench", "reproduce", "notebook", "python", "virtual", "version"}},
 }
 
 // home is what gradlab alone prints: the first steps, the commands, and what

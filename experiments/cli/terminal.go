@@ -22,3 +22,8 @@ func width(w io.Writer) int {
 	}
 	return n
 }
+
+// usageError is a mistake in what was typed: exit 2.
+type usageError struct{ error }
+
+func (e usageError) Unwrap() error { return e.error }

@@ -78,7 +78,7 @@ long there as in the model with 4 ranks, 1.9 times with 32.`,
 			case q.Ranks > 4096:
 				return usageError{fmt.Errorf("ranks: want 1 … 4096, not %d", q.Ranks)}
 			}
-			return writeGraph(e.out, g, q.Ranks)
+			return ask.WriteGraph(e.out, g, q.Ranks)
 		}
 		if q.Topology, err = collective.Topologies.Parse(args[0]); err != nil {
 			return usageError{err}

@@ -10,10 +10,10 @@ import (
 	"github.com/gradlab/gradlab/internal/patience"
 )
 
-func TestTopologyAndGraph(t *testing.T) {
+func TestTopologyGraphAndTimeline(t *testing.T) {
 	t.Parallel()
 	patience.Alone(t)
-	svg := filepath.Join(t.TempDir(), "t.svg")
+	svg, plan := filepath.Join(t.TempDir(), "t.svg"), filepath.Join(t.TempDir(), "plan.csv")
 	for _, c := range []struct {
 		args []string
 		code int
@@ -30,6 +30,16 @@ func TestTopologyAndGraph(t *testing.T) {
 		{[]string{"topology", "one_peer", "8", "--json"}, ExitConfig, "a gossip graph has no flags"},
 		{[]string{"topology", "one_peer", "8"}, ExitOK, "   1 │"},
 		{[]string{"topology", "ring", "1000"}, ExitOK, "1.32e-05"},
+		{[]string{"timeline", "1f1b", "4", "8"}, ExitOK, "...B0----F3-B1----"},
+		{[]string{"timeline", "zbv", "2", "4", "--csv", plan}, ExitOK, "│ zbv "},
+		{[]string{"timeline", plan, "--json"}, ExitOK, `"devices":[[["0F0"]`},
+		{[]string{"timeline", "1f1b", "4"}, ExitConfig, "a number of stages"},
+		{[]string{"timeline", "1f2b", "4", "8"}, ExitConfig, "1f1b"},
+		{[]string{"timeline", "1f1b", "4", "x"}, ExitConfig, "no number"},
+		{[]string{"timeline", "1f1b", "4", "0"}, ExitConfig, "at least 1"},
+		{[]string{"timeline", "zbv", "4", "3"}, ExitConfig, "from 7 micro-batches on"},
+		{[]string{"timeline", "1f1b", "4", "8", "--forward", "1,2"}, ExitConfig, "2 times of forward for 4 stages"},
+		{[]string{"timeline", "no/such.csv"}, ExitConfig, "no such file"},
 		{[]string{"topology", "one_peer", "0"}, ExitConfig, "want a number"},
 		{[]string{"topology", "one_peer", "5000"}, ExitConfig, "1 … 4096"},
 	} {

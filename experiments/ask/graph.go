@@ -1,4 +1,4 @@
-package cli
+package ask
 
 import (
 	"fmt"
@@ -12,8 +12,9 @@ import (
 // mostRanks is the number of ranks whose neighbours are listed.
 const mostRanks = 16
 
-// graph writes what of a gossip graph of so many ranks there is to know.
-func writeGraph(w io.Writer, g collective.Graph, size int) error {
+// WriteGraph writes the neighbours and weights of a gossip graph of so many ranks, and its
+// spectral gap beside that of all graphs.
+func WriteGraph(w io.Writer, g collective.Graph, size int) error {
 	period := g.Period(size)
 	fmt.Fprintf(w, "%s: %d ranks, repeats after %d step(s)\n\n", collective.Graphs.Spec(g), size, period)
 	var rows [][]string
