@@ -204,12 +204,22 @@ type Dataset struct {
 	Name        string
 	Train, Test Source
 	Hash        uint64
-	Note        string // a caveat to print beside results, such as "JPEG quality 75"
+	Note        string     // a caveat to print beside results, such as "JPEG quality 75"
+	Vocabulary  Vocabulary // what tokens stand for; nil: samples are none, or nobody knows
 
 	// LeftOut, if set, says which samples this process has had to leave out so far
 	// because they cannot be read, "" if none. Where samples are read as they are
 	// needed this is known at the end of a run only.
 	LeftOut func() string
+}
+
+// Vocabulary says what the tokens of texts stand for. It is safe for concurrent use.
+type Vocabulary interface {
+	Len() int // tokens are numbers from 0 to Len()−1
+	// Encode appends the tokens of a text. The error names what of it is no token.
+	Encode(dst []int32, text []byte) ([]int32, error)
+	// Decode appends the bytes that a token stands for: none for a mark.
+	Decode(dst []byte, token int32) []byte
 }
 
 // Scratch is a model's working memory for one pass at a time; one per core.
