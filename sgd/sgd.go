@@ -120,6 +120,9 @@ type Sample struct {
 	Classes    int
 	Vocabulary int // 0: inputs are numbers
 	Targets    int // labels; 0 is 1
+	// Bytes is how many bytes of text a label of the test set stands for, on the mean; 0: that
+	// is not known, or samples are no texts.
+	Bytes float64
 }
 
 // Labels is the number of labels of a sample, at least 1.

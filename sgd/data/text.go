@@ -119,7 +119,8 @@ func (s Text) read(set, path string, o Options) (ds sgd.Dataset, err error) {
 		stretches[0], stretches[1] = text.Split(stretches[0], o.Validation)
 		o.Validation = 0
 	}
-	train, test := text.NewWindows(stretches[0], 1, s.Context, of.Len()), text.NewWindows(stretches[1], s.Context, s.Context, of.Len())
+	bytes := text.MeanBytes(stretches[1], of)
+	train, test := text.NewWindows(stretches[0], 1, s.Context, of.Len(), bytes), text.NewWindows(stretches[1], s.Context, s.Context, of.Len(), bytes)
 	for p, part := range []*text.Windows{train, test} {
 		if part.Len() < 1 {
 			return ds, fmt.Errorf("%s: %d tokens in the %s part, want more than the %d of a sample", path, part.Tokens(), [2]string{"training", "test"}[p], s.Context)

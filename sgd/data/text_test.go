@@ -16,7 +16,7 @@ func TestText(t *testing.T) {
 	dir := t.TempDir()
 	store(t, filepath.Join(dir, "t.txt"), []byte("abcabcabcabdéade")) // 16 characters, classes a b c d e é
 	ds := open(t, "text(path=t.txt,context=2,test=0.375)", Options{Dir: dir})
-	want := sgd.Sample{Shape: sgd.Shape{C: 1, H: 2, W: 1}, Vocabulary: 6, Classes: 6, Targets: 2}
+	want := sgd.Sample{Shape: sgd.Shape{C: 1, H: 2, W: 1}, Vocabulary: 6, Classes: 6, Targets: 2, Bytes: 7. / 6}
 	if got := ds.Train.Sample(); got != want || ds.Test.Sample() != want || ds.Train.Len() != 8 || ds.Test.Len() != 2 {
 		t.Fatalf("%v, %d + %d samples", got, ds.Train.Len(), ds.Test.Len())
 	}

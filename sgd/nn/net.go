@@ -110,11 +110,19 @@ func (n *Net) Layout() sgd.Layout { return n.layout }
 func (n *Net) SpanFLOPs() []float64 { return append([]float64(nil), n.flops...) }
 
 // Metrics are accuracy, loss and, of more than ten classes, the share of labels among the
-// five best. Where samples have several labels the loss comes first.
+// five best. Where samples have several labels the loss comes first. Of texts there are the
+// perplexity and, where the set says how many bytes a token has, bits a byte.
 func (n *Net) Metrics() []sgd.Metric {
 	all := []sgd.Metric{sgd.Accuracy, sgd.Loss}
 	if n.in.Labels() > 1 {
-		return []sgd.Metric{sgd.Loss, sgd.Accuracy}
+		all = []sgd.Metric{sgd.Loss, sgd.Accuracy}
+		if n.in.Vocabulary > 0 {
+			all = append(all, sgd.Perplexity)
+		}
+		if n.in.Bytes > 0 {
+			all = append(all, sgd.BitsPerByte)
+		}
+		return all
 	}
 	if n.in.Classes > 10 {
 		all = append(all, sgd.Top5)

@@ -19,7 +19,7 @@ func Example() {
 	if err != nil {
 		panic(err)
 	}
-	w := text.NewWindows([]text.Tokens{all}, 1, 3, of.Len())
+	w := text.NewWindows([]text.Tokens{all}, 1, 3, of.Len(), 0)
 	tokens, labels := make([]int32, 3), make([]int32, 3)
 	if err := w.Read(4, tokens, labels); err != nil {
 		panic(err)

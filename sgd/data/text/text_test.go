@@ -261,7 +261,7 @@ func TestWindows(t *testing.T) {
 	path := bin(t, nil, 4, 5)
 	short, _ := text.OpenTokens(path)
 	b, _ := text.OpenTokens(bin(t, nil, 6, 7, 8))
-	w := text.NewWindows([]text.Tokens{a, short, b}, 1, 2, 9)
+	w := text.NewWindows([]text.Tokens{a, short, b}, 1, 2, 9, 0)
 	var got [][]int32
 	for i := range w.Len() {
 		tokens, labels := make([]int32, 2), make([]int32, 2)
@@ -277,7 +277,7 @@ func TestWindows(t *testing.T) {
 	if len(head) != 1 || head[0].Len() != 4 || len(tail) != 2 || tail[1].At(2) != 8 {
 		t.Errorf("%v and %v", head, tail)
 	}
-	bad := text.NewWindows([]text.Tokens{short}, 1, 1, 5)
+	bad := text.NewWindows([]text.Tokens{short}, 1, 1, 5, 0)
 	if err := bad.Read(0, make([]int32, 1), make([]int32, 1)); err == nil || err.Error() != path+": token 1 of the file is 5; the vocabulary has 5" {
 		t.Error(err)
 	}
@@ -376,7 +376,7 @@ func FuzzText(f *testing.F) {
 			if !bytes.Equal(back, want) {
 				t.Fatalf("%q comes back as %q", want, back)
 			}
-			w := text.NewWindows([]text.Tokens{all}, 1, 3, v.Len())
+			w := text.NewWindows([]text.Tokens{all}, 1, 3, v.Len(), 0)
 			tokens, labels := make([]int32, 3), make([]int32, 3)
 			for i := range w.Len() {
 				if err := w.Read(i, tokens, labels); err != nil || !slices.Equal(tokens[1:], labels[:2]) {

@@ -86,10 +86,11 @@ type Windows struct {
 	vocabulary int
 }
 
-// NewWindows cuts stretches of tokens into windows.
-func NewWindows(of []Tokens, stride, context, vocabulary int) *Windows {
+// NewWindows cuts stretches of tokens into windows. A token of the test set has so many bytes,
+// on the mean; 0: that is not known.
+func NewWindows(of []Tokens, stride, context, vocabulary int, bytes float64) *Windows {
 	w := &Windows{of: of, stride: stride, vocabulary: vocabulary, form: sgd.Sample{
-		Shape: sgd.Shape{C: 1, H: context, W: 1}, Vocabulary: vocabulary, Classes: vocabulary, Targets: context,
+		Shape: sgd.Shape{C: 1, H: context, W: 1}, Vocabulary: vocabulary, Classes: vocabulary, Targets: context, Bytes: bytes,
 	}}
 	n := 0
 	for _, t := range of {
@@ -159,6 +160,28 @@ func Split(of []Tokens, share float64) (head, tail []Tokens) {
 		}
 	}
 	return head, tail
+}
+
+// MeanBytes is how many bytes a token stands for, on the mean over stretches; 0 if the
+// vocabulary is not known.
+func MeanBytes(of []Tokens, v sgd.Vocabulary) float64 {
+	if _, unknown := v.(numbers); unknown {
+		return 0
+	}
+	sizes := make([]int, v.Len())
+	for token := range sizes {
+		sizes[token] = len(v.Decode(nil, int32(token)))
+	}
+	sum, n := 0, 0
+	for _, t := range of {
+		n += t.Len()
+		for i := range t.Len() {
+			if token := t.At(i); token >= 0 && int(token) < len(sizes) {
+				sum += sizes[token]
+			}
+		}
+	}
+	return float64(sum) / float64(max(1, n))
 }
 
 // Hash is that of a vocabulary: of what its tokens stand for.
