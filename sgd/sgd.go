@@ -128,6 +128,14 @@ type Sample struct {
 // Labels is the number of labels of a sample, at least 1.
 func (s Sample) Labels() int { return max(1, s.Targets) }
 
+// Tokens is the number of tokens of a sample that are guessed; 0 of samples that are no texts.
+func (s Sample) Tokens() int {
+	if s.Vocabulary == 0 {
+		return 0
+	}
+	return s.Labels()
+}
+
 func (s Sample) String() string {
 	text := s.Shape.String()
 	if s.Vocabulary > 0 {
