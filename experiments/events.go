@@ -15,6 +15,7 @@ import (
 	"github.com/gradlab/gradlab/experiments/config"
 	"github.com/gradlab/gradlab/experiments/progress"
 	"github.com/gradlab/gradlab/experiments/tensorboard"
+	"github.com/gradlab/gradlab/sgd/train"
 	"github.com/gradlab/gradlab/sgd/train/record"
 )
 
@@ -28,17 +29,19 @@ type events struct {
 	step int
 	zero time.Time // when the first leg began, to a second
 	at   time.Time // of what was told last
+
+	tokens uint64 // of a sample; 0: it is no text
 }
 
 // openEvents begins a file; from is the step the run goes on from. The folder of
 // a resumed run has a file a leg.
-func openEvents(f *folder, run config.Run, from int, resumed bool) (*events, error) {
+func openEvents(f *folder, run config.Run, job *train.Job, from int, resumed bool) (*events, error) {
 	at := time.Now()
 	file, err := createEvents(f, at)
 	if err != nil {
 		return nil, err
 	}
-	e := &events{file: file, step: from, zero: beganAt(f, at), at: at}
+	e := &events{file: file, step: from, zero: beganAt(f, at), at: at, tokens: uint64(job.Data.Train.Sample().Tokens())}
 	if e.w, err = tensorboard.Open(file, at); err == nil && resumed {
 		err = e.w.Restart(at, from+1)
 	}
@@ -120,6 +123,9 @@ func (e *events) progress(p record.Progress) error {
 	}
 	if p.Side > 0 {
 		vs = append(vs, tensorboard.Scalar("train/side", float64(p.Side)))
+	}
+	if e.tokens > 0 {
+		vs = append(vs, tensorboard.Scalar("cost/tokens", float64(p.Samples*e.tokens)))
 	}
 	return e.tell(p.Step, p.Seconds, vs)
 }

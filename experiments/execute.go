@@ -306,7 +306,7 @@ func (e *execution) open() (err error) {
 	if e.rec.evals, err = e.f.appendMetrics(e.rec.from); err != nil {
 		return err
 	}
-	if e.rec.events, err = openEvents(e.f, e.run, e.rec.from, e.resumed); err != nil {
+	if e.rec.events, err = openEvents(e.f, e.run, e.job, e.rec.from, e.resumed); err != nil {
 		return err
 	}
 	for _, name := range []string{"result.json", "ranks.json"} {

@@ -3,6 +3,7 @@ package experiments
 import (
 	"context"
 	"crypto/rand"
+	"crypto/sha256"
 	"encoding/hex"
 	"errors"
 	"fmt"
@@ -16,6 +17,7 @@ import (
 	"github.com/gradlab/gradlab/comm"
 	"github.com/gradlab/gradlab/comm/grpcnet"
 	"github.com/gradlab/gradlab/experiments/config"
+	"github.com/gradlab/gradlab/internal/f32"
 	"github.com/gradlab/gradlab/sgd/train"
 )
 
@@ -207,4 +209,16 @@ func (e *execution) lead(ctx context.Context) error {
 		e.f.carried = net.Carried()
 		return err
 	})
+}
+
+// startHash tells the weights that ranks begin with from others, where a file has
+// them; "" elsewhere.
+func startHash(c config.Config, j *train.Job) string {
+	if c.Init == "none" {
+		return ""
+	}
+	params := make([]float32, j.Model.Layout().Size())
+	j.Model.Init(params, c.Seed)
+	sum := sha256.Sum256(f32.AppendBytes(nil, params))
+	return fmt.Sprintf("%x", sum[:8])
 }

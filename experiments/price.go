@@ -44,17 +44,16 @@ func Priceable(folder string) bool {
 
 // outline is a data set of which only the geometry is known.
 type outline struct {
-	Name   string    `json:"name"`
-	Shape  sgd.Shape `json:"shape"`
-	Labels int       `json:"classes"`
-	Train  int       `json:"train"` // samples
-	Test   int       `json:"test"`
-	Hash   uint64    `json:"hash"`
-	Note   string    `json:"note,omitempty"`
+	Name   string     `json:"name"`
+	Sample sgd.Sample `json:"sample"`
+	Train  int        `json:"train"` // samples
+	Test   int        `json:"test"`
+	Hash   uint64     `json:"hash"`
+	Note   string     `json:"note,omitempty"`
 }
 
 func outlineOf(d sgd.Dataset) outline {
-	return outline{d.Name, d.Train.Sample().Shape, d.Train.Sample().Classes, d.Train.Len(), d.Test.Len(), d.Hash, d.Note}
+	return outline{d.Name, d.Train.Sample(), d.Train.Len(), d.Test.Len(), d.Hash, d.Note}
 }
 
 // dataset is the data set with as many samples, none of which can be drawn.
@@ -70,11 +69,11 @@ type blank struct {
 var errBlank = errors.New("only the size of the data set is known here, no sample of it")
 
 func (b blank) Len() int                         { return b.n }
-func (b blank) Sample() sgd.Sample               { return sgd.Sample{Shape: b.of.Shape, Classes: b.of.Labels} }
+func (b blank) Sample() sgd.Sample               { return b.of.Sample }
 func (b blank) Batch(sgd.Draw, *sgd.Batch) error { return errBlank }
 
 // Scales implements sgd.Scaling: the run that is known has drawn what it did.
-func (b blank) Scales() bool { return b.of.Shape.H == b.of.Shape.W && b.of.Shape.H > 1 }
+func (b blank) Scales() bool { return b.of.Sample.H == b.of.Sample.W && b.of.Sample.H > 1 }
 
 // RecordedData is the outline of a run's data set.
 func RecordedData(folder string) (sgd.Dataset, error) {

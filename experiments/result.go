@@ -39,6 +39,7 @@ type Result struct {
 	AccuracyAt     int     `json:"accuracy_step,omitempty"` // update that values of metrics are of, where that is not the last: the run was stopped
 	Steps          int     `json:"steps"`                   // updates made
 	Samples        uint64  `json:"samples"`
+	SampleTokens   int     `json:"sample_tokens,omitempty"` // tokens of a sample; 0: samples are no texts
 	WallSeconds    float64 `json:"wall_seconds"`
 	VirtualSeconds float64 `json:"virtual_seconds"`      // 0 unless net is sim
 	CodecTime      string  `json:"codec_time,omitempty"` // what encoding and decoding were billed at
@@ -63,6 +64,7 @@ type Result struct {
 	TargetReached bool    `json:"target_reached"`
 	TargetSeconds float64 `json:"target_seconds,omitempty"` // on the net's clock, at the first evaluation that reaches the target
 	TargetBytes   uint64  `json:"target_bytes,omitempty"`
+	TargetTokens  uint64  `json:"target_tokens,omitempty"` // of texts
 
 	// PricedFrom is the folder of the run whose training this one shares: times and
 	// bytes are its own, all that was learned is that run's. "": it was trained.
@@ -184,6 +186,7 @@ func (r *Result) gather(o *train.Observer, base counters, seconds float64) {
 	j := o.Job
 	r.Values, r.Metrics = o.Final.Values, j.Model.Metrics()
 	r.Steps, r.Samples, r.ParamsSHA256 = o.Final.Step, o.Final.Samples, o.SHA256
+	r.SampleTokens = j.Data.Train.Sample().Tokens()
 	r.Params = j.Model.Layout().Trainable()
 	r.Note = j.Data.Note
 	if j.Data.LeftOut != nil {
@@ -422,12 +425,13 @@ func (r *Result) Compression(other uint64) (times float64, known bool) {
 // Reach notes when a target was first reached, and which evaluations were best, of a run
 // that has these evaluations.
 func (r *Result) Reach(goal record.Goal, evals []record.Eval) {
-	r.Target, r.Metric, r.Evals, r.TargetReached, r.TargetSeconds, r.TargetBytes = goal.Value, goal.Metric.Name, evals, false, 0, 0
+	r.Target, r.Metric, r.Evals, r.TargetReached, r.TargetSeconds, r.TargetBytes, r.TargetTokens = goal.Value, goal.Metric.Name, evals, false, 0, 0, 0
 	if goal.OfBest { // of which a run by itself knows nothing
 		r.Target = 0
 	}
 	if e, ok := FirstAt(evals, goal); ok {
 		r.TargetReached, r.TargetSeconds, r.TargetBytes = true, e.Seconds, r.Crossed(e.BytesUp, e.BytesDown)
+		r.TargetTokens = e.Samples * uint64(r.SampleTokens)
 	}
 	r.Best = record.BestOf(r.Metrics, evals)
 }

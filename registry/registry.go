@@ -323,7 +323,7 @@ func (t *Table[T]) format(v reflect.Value) string {
 	}
 	if m, ok := v.Interface().(encoding.TextMarshaler); ok {
 		if b, err := m.MarshalText(); err == nil {
-			return quote(string(b))
+			return bare(string(b))
 		}
 	}
 	switch v.Kind() {
@@ -509,6 +509,9 @@ func (t *Table[T]) set(dst reflect.Value, n node) error {
 		}
 		dst.Set(s)
 		return nil
+	}
+	if u, ok := dst.Addr().Interface().(encoding.TextUnmarshaler); ok && n.source != "" { // it may read specs of another table
+		return u.UnmarshalText([]byte(n.source))
 	}
 	if n.list || len(n.args) > 0 {
 		return fmt.Errorf("want a plain %s, not %q with brackets (on a command line choice, double, lin, log, range make several values)", t.typeName(rt), n.text)

@@ -555,6 +555,51 @@ func TestOptionsThatAreText(t *testing.T) {
 	}
 }
 
+// filter is a spec of another table.
+type filter interface{ Cut() int }
+
+type low struct{ Hz, Order int }
+
+func (f low) Cut() int { return f.Hz }
+
+var filters = func() *registry.Table[filter] {
+	t := registry.New[filter]("filter")
+	t.Add("low", "it lets low tones pass", low{Hz: 50, Order: 1})
+	return t
+}()
+
+type filtered struct{ filter }
+
+func (f *filtered) UnmarshalText(b []byte) (err error) {
+	f.filter, err = filters.Parse(string(b))
+	return err
+}
+
+func (f filtered) MarshalText() ([]byte, error) { return []byte(filters.Spec(f.filter)), nil }
+
+type horn struct {
+	Through filtered
+	Bends   int
+}
+
+func (horn) Sides() int { return 0 }
+
+// An option that reads its own text may be a spec of another table, with or without quotes.
+func TestSpecsOfAnotherTable(t *testing.T) {
+	tab := registry.New[shape]("shape")
+	tab.Add("horn", "it calls", horn{Through: filtered{low{50, 1}}})
+	want := shape(horn{filtered{low{60, 2}}, 3})
+	for _, text := range []string{"horn(through=low( hz=60, order=2),bends=3)", `horn(through="low(hz=60,order=2)",bends=3)`} {
+		h, err := tab.Parse(text)
+		if err != nil || h != want || tab.Spec(h) != "horn(through=low(hz=60,order=2),bends=3)" {
+			t.Errorf("%s: %v, %v: %s", text, h, err, tab.Spec(h))
+		}
+	}
+	if _, err := tab.Parse("horn(through=low(pitch=3))"); err == nil || !strings.Contains(err.Error(), `option "through"`) {
+		t.Errorf("%v", err)
+	}
+}
+
 // Watch sees every text that a table parses, right or wrong, and nothing once it is stopped.
 func TestWatch(t *testing.T) {
 	tab := table()

@@ -13,6 +13,7 @@ type node struct {
 	list   bool
 	quoted bool
 	args   []arg
+	source string // all of a word with arguments
 }
 
 type arg struct {
@@ -76,6 +77,7 @@ func (p *parser) node() (node, error) {
 		p.i += end
 		return node{text: text, quoted: true}, nil
 	}
+	start := p.i
 	n := node{text: p.word()}
 	if n.text == "" {
 		if p.i < len(p.s) {
@@ -88,6 +90,7 @@ func (p *parser) node() (node, error) {
 		p.i++
 		var err error
 		n.args, err = p.args(')')
+		n.source = p.s[start:p.i]
 		return n, err
 	}
 	return n, nil
@@ -152,6 +155,15 @@ func Quoted(s string) int {
 		}
 	}
 	return 0
+}
+
+// bare is quote of the text of a type that reads its own: a spec stays as it is.
+func bare(text string) string {
+	p := parser{s: text}
+	if n, err := p.whole(); err == nil && n.source == text {
+		return text
+	}
+	return quote(text)
 }
 
 // quote is text as the grammar takes it: in quotes where they are needed.

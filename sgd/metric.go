@@ -7,13 +7,15 @@ import (
 	"slices"
 	"strings"
 	"unicode"
+
+	"github.com/gradlab/gradlab/internal/portable"
 )
 
 // Share is the unit of metrics between 0 and 1, such as the accuracy.
 const Share = "share"
 
 // Metric is a quantity that a model measures on the test set: the mean over samples of a
-// value per sample. Name has letters, digits, _ and -. Unit is that of values: [Share] for
+// value per sample, or a function of it (see [Metric.Of]). Name has letters, digits, _ and -. Unit is that of values: [Share] for
 // parts of 1, the unit's symbol (ms) for others, "" for plain numbers. LessIsBetter is true
 // of losses and errors.
 type Metric struct {
@@ -26,10 +28,20 @@ type Metric struct {
 var (
 	Accuracy = Metric{Name: "accuracy", Unit: Share}    // share of predictions that are right
 	Top5     = Metric{Name: "top5", Unit: Share}        // share of labels among the five classes that score highest
-	Loss     = Metric{Name: "loss", LessIsBetter: true} // the mean loss
-	known    = [...]Metric{Accuracy, Top5, Loss}        // in the order of columns
-	heads    = map[string]string{Top5.Name: "top-5"}    // where they are not the name
-	docs     = map[string]string{Top5.Name: "share of labels among the five best classes; sets of more than ten classes"}
+	Loss     = Metric{Name: "loss", LessIsBetter: true} // the mean loss, in nats
+
+	// Perplexity is e to the power of the mean loss. What a score has of it is the loss.
+	Perplexity = Metric{Name: "perplexity", LessIsBetter: true}
+	// BitsPerByte is the loss in bits, over the bytes of text that a token stands for.
+	BitsPerByte = Metric{Name: "bits_per_byte", Unit: "bit", LessIsBetter: true}
+
+	known = [...]Metric{Accuracy, Top5, Loss, Perplexity, BitsPerByte}             // in the order of columns
+	heads = map[string]string{Top5.Name: "top-5", BitsPerByte.Name: "bits a byte"} // where they are not the name
+	docs  = map[string]string{
+		Top5.Name:        "share of labels among the five best classes; sets of more than ten classes",
+		Perplexity.Name:  "e to the power of the loss of a token, on the test set; of texts",
+		BitsPerByte.Name: "bits of loss for a byte of the test set; of texts",
+	}
 	nameable = regexp.MustCompile(`^[A-Za-z0-9_-]{1,64}$`) // metrics are part of fields, tags and paths
 )
 
@@ -143,6 +155,27 @@ func (m Metric) Winner() string {
 		return "most accurate"
 	}
 	return m.Best()
+}
+
+// Of is the metric's value where the mean over samples is known: e to its power of the
+// perplexity, and itself of all others.
+func (m Metric) Of(mean float64) float64 {
+	if m == Perplexity {
+		return portable.Exp(mean)
+	}
+	return mean
+}
+
+// LossFactor is what a mean loss in nats a token is multiplied by to have the mean of the
+// metric, for samples of a form. It is 0 for metrics that are no function of the loss.
+func (m Metric) LossFactor(of Sample) float64 {
+	switch {
+	case m == Loss || m == Perplexity:
+		return 1
+	case m == BitsPerByte && of.Bytes > 0:
+		return 1 / (math.Ln2 * of.Bytes)
+	}
+	return 0
 }
 
 // Better reports whether value a is better than b. NaN is worse than all.

@@ -59,6 +59,18 @@ func TestBetter(t *testing.T) {
 	}
 }
 
+// The perplexity is that of the mean loss, and bits a byte go by the bytes of a token.
+func TestFunctionsOfTheLoss(t *testing.T) {
+	t.Parallel()
+	of := sgd.Sample{Bytes: 4}
+	if got := sgd.Perplexity.Of(math.Log(7)); math.Abs(got-7) > 1e-12 || sgd.Loss.Of(7) != 7 || sgd.Perplexity.LossFactor(of) != 1 {
+		t.Errorf("perplexity %g", got)
+	}
+	if got := math.Log(256) * sgd.BitsPerByte.LossFactor(of); math.Abs(got-2) > 1e-12 || sgd.BitsPerByte.LossFactor(sgd.Sample{}) != 0 || sgd.Accuracy.LossFactor(of) != 0 {
+		t.Errorf("%g bits a byte", got)
+	}
+}
+
 // Scores of batches add up to that of all their samples.
 func TestScoresAddUp(t *testing.T) {
 	t.Parallel()

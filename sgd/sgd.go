@@ -120,10 +120,21 @@ type Sample struct {
 	Classes    int
 	Vocabulary int // 0: inputs are numbers
 	Targets    int // labels; 0 is 1
+	// Bytes is how many bytes of text a label of the test set stands for, on the mean; 0: that
+	// is not known, or samples are no texts.
+	Bytes float64
 }
 
 // Labels is the number of labels of a sample, at least 1.
 func (s Sample) Labels() int { return max(1, s.Targets) }
+
+// Tokens is the number of tokens of a sample that are guessed; 0 of samples that are no texts.
+func (s Sample) Tokens() int {
+	if s.Vocabulary == 0 {
+		return 0
+	}
+	return s.Labels()
+}
 
 func (s Sample) String() string {
 	text := s.Shape.String()
@@ -204,12 +215,22 @@ type Dataset struct {
 	Name        string
 	Train, Test Source
 	Hash        uint64
-	Note        string // a caveat to print beside results, such as "JPEG quality 75"
+	Note        string     // a caveat to print beside results, such as "JPEG quality 75"
+	Vocabulary  Vocabulary // what tokens stand for; nil: samples are none, or nobody knows
 
 	// LeftOut, if set, says which samples this process has had to leave out so far
 	// because they cannot be read, "" if none. Where samples are read as they are
 	// needed this is known at the end of a run only.
 	LeftOut func() string
+}
+
+// Vocabulary says what the tokens of texts stand for. It is safe for concurrent use.
+type Vocabulary interface {
+	Len() int // tokens are numbers from 0 to Len()−1
+	// Encode appends the tokens of a text. The error names what of it is no token.
+	Encode(dst []int32, text []byte) ([]int32, error)
+	// Decode appends the bytes that a token stands for: none for a mark.
+	Decode(dst []byte, token int32) []byte
 }
 
 // Scratch is a model's working memory for one pass at a time; one per core.

@@ -250,7 +250,7 @@ Then:         gradlab list            everything there is, by name
 	f.String("cache-dir", "", "where downloads go (or GRADLAB_CACHE_DIR); default: the user's cache")
 	_ = e.v.BindPFlag("data-dir", f.Lookup("data-dir"))
 	_ = e.v.BindPFlag("cache-dir", f.Lookup("cache-dir"))
-	root.AddCommand(e.runCommand(), e.extendCommand(), e.versionCommand(), e.listCommand(), e.initCommand(), e.scheduleCommand(), e.atFirst(e.recipeCommand()), e.showCommand(), e.weightsCommand(), e.joinCommand(), e.launchCommand(), e.dataCommand(), e.codecCommand(), e.benchCommand(), e.reproduceCommand(), e.atFirst(e.topologyCommand()), e.atFirst(timelineCommand(e.out)), e.sweepCommand(), e.sweepJobCommand(), e.runsCommand(), e.atFirst(e.adviseCommand()), e.reportCommand(), e.serveCommand(), e.atFirst(e.replayCommand()), e.atFirst(e.whatifCommand()), e.notebookCommand(), e.pythonCommand(), e.atFirst(e.virtualCommand()), e.atFirst(e.calibrateCommand()), e.soakCommand())
+	root.AddCommand(e.runCommand(), e.extendCommand(), e.versionCommand(), e.listCommand(), e.initCommand(), e.scheduleCommand(), e.atFirst(e.recipeCommand()), e.showCommand(), e.weightsCommand(), sampleCommand(e), e.joinCommand(), e.launchCommand(), e.dataCommand(), e.codecCommand(), e.benchCommand(), e.reproduceCommand(), e.atFirst(e.topologyCommand()), e.atFirst(timelineCommand(e.out)), e.sweepCommand(), e.sweepJobCommand(), e.runsCommand(), e.atFirst(e.adviseCommand()), e.reportCommand(), e.serveCommand(), e.atFirst(e.replayCommand()), e.atFirst(e.whatifCommand()), e.notebookCommand(), e.pythonCommand(), e.atFirst(e.virtualCommand()), e.atFirst(e.calibrateCommand()), e.soakCommand())
 	root.SetHelpCommand(e.helpCommand(root))
 	arrange(root)
 	complete(root)

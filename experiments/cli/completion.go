@@ -25,6 +25,7 @@ func complete(root *cobra.Command) {
 		"list":         words(kindNames),
 		"show":         completeRuns,
 		"weights":      completeRuns,
+		"sample":       completeRuns,
 		"reproduce":    words(func() []string { return names("studies") }),
 		"data":         words(func() []string { return names("data") }),
 		"codec":        words(func() []string { return append(names("codecs"), "check") }),

@@ -28,12 +28,7 @@ Synchronous runs keep a checkpoint just before their end. Others need
 checkpoint_every. A schedule whose rates depend on the planned steps (cosine, poly)
 is refused: its longer run is another one from the first step on. If the extension
 is stopped, the same command goes on with it.`,
-		Args: func(_ *cobra.Command, args []string) error {
-			if len(args) < 2 {
-				return usageError{errors.New("extend needs a run (its folder, or its id from gradlab runs list) and where it is to end, such as steps=2000")}
-			}
-			return nil
-		},
+		Args: runAnd(" and where it is to end, such as steps=2000", 1, 1000),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			run, err := e.one("runs", args[0])
 			if err != nil {

@@ -19,7 +19,7 @@ var headings = []struct {
 	commands  []string
 }{
 	{"make", "Make runs", []string{"run", "sweep", "extend", "join", "launch", "data", "init"}},
-	{"look", "Look at them", []string{"runs", "show", "report", "serve", "replay", "weights"}},
+	{"look", "Look at them", []string{"runs", "show", "report", "serve", "replay", "weights", "sample"}},
 	{"ask", "Ask and check", []string{"advise", "whatif", "calibrate", "list", "recipe", "schedule", "codec", "topology", "timeline", "bench", "reproduce", "notebook", "python", "virtual", "version"}},
 }
 

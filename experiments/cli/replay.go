@@ -22,12 +22,7 @@ code is 1 if they do not.
 
   gradlab run gcp-mnist net=local observe=order_log
   gradlab replay runs/gcp-mnist/…`,
-		Args: func(_ *cobra.Command, args []string) error {
-			if len(args) != 1 {
-				return usageError{errors.New("replay needs one run: its folder, or its id from gradlab runs list")}
-			}
-			return nil
-		},
+		Args: runAnd("", 0, 0),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			run, err := e.one("runs", args[0])
 			if err != nil {

@@ -19,12 +19,7 @@ func (e *env) showCommand() *cobra.Command {
 	c := &cobra.Command{
 		Use:   "show RUN",
 		Short: "One run: configuration, curve, result",
-		Args: func(cmd *cobra.Command, args []string) error {
-			if len(args) != 1 {
-				return usageError{fmt.Errorf("show wants one run: its folder, or its id from gradlab runs list")}
-			}
-			return nil
-		},
+		Args:  runAnd("", 0, 0),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			r, err := e.one("runs", args[0])
 			if err != nil {

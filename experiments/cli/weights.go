@@ -9,7 +9,52 @@ import (
 
 	"github.com/gradlab/gradlab/experiments"
 	"github.com/gradlab/gradlab/experiments/progress"
+	"github.com/gradlab/gradlab/sgd"
 )
+
+// runAnd asks for a run and, behind it, least to most arguments.
+func runAnd(what string, least, most int) cobra.PositionalArgs {
+	return func(cmd *cobra.Command, args []string) error {
+		if n := len(args) - 1; n < least || n > most {
+			return usageError{fmt.Errorf("%s needs a run (its folder, or its id from gradlab runs list)%s", cmd.Name(), what)}
+		}
+		return nil
+	}
+}
+
+func sampleCommand(e *env) *cobra.Command {
+	s, prompt, n := sgd.Sampling{}, "", 0
+	c := &cobra.Command{
+		Use:   "sample RUN",
+		Short: "Text that a language model writes behind a prompt",
+		Long: `Sample writes a prompt and what the model of a run draws behind it, token by token: by its
+final weights or, of a run that is not over, those of its last checkpoint. The data
+set must be there, as it says what tokens are.
+
+  gradlab sample runs/shakespeare/… --prompt 'ROMEO:' --tokens 500
+
+The same seed draws the same text. --temperature 0 takes the likeliest token each time.`,
+		Args: runAnd("", 0, 0),
+		RunE: func(_ *cobra.Command, args []string) error {
+			r, err := e.one("runs", args[0])
+			if err != nil {
+				return err
+			}
+			if err := experiments.Sample(e.out, r.Folder, e.places(), s, prompt, n); err != nil {
+				return usageError{err}
+			}
+			fmt.Fprintln(e.out)
+			return nil
+		},
+	}
+	f := c.Flags()
+	f.StringVar(&prompt, "prompt", "\n", "text to go on with")
+	f.IntVar(&n, "tokens", 300, "how many tokens to draw")
+	f.Float64Var(&s.Temperature, "temperature", 0.8, "scores are divided by it: below 1 likely tokens become likelier")
+	f.IntVar(&s.TopK, "top-k", 0, "draw among so many of the likeliest tokens; 0: among all")
+	f.Uint64Var(&s.Seed, "seed", 1, "another seed draws another text")
+	return c
+}
 
 func (e *env) weightsCommand() *cobra.Command {
 	return &cobra.Command{
@@ -26,12 +71,7 @@ PyTorch has under .pth becomes one by safetensors.torch.save_file of its
 state_dict. Every tensor must be there, in the shape of the model; counters of
 batches (num_batches_tracked) and Inception's auxiliary classifier are left out.
 The model.safetensors of another run will do as well.`,
-		Args: func(_ *cobra.Command, args []string) error {
-			if len(args) != 1 && len(args) != 2 {
-				return usageError{fmt.Errorf("weights wants one run, its folder or its id from gradlab runs list, and perhaps a file to write")}
-			}
-			return nil
-		},
+		Args: runAnd(" and perhaps a file to write", 0, 1),
 		RunE: func(_ *cobra.Command, args []string) error {
 			r, err := e.one("runs", args[0])
 			if err != nil {

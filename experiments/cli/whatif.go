@@ -2,7 +2,6 @@ package cli
 
 import (
 	"encoding/json"
-	"errors"
 	"fmt"
 
 	"github.com/spf13/cobra"
@@ -33,12 +32,7 @@ and only then the data set is needed.
 
   gradlab whatif runs/quickstart/… network.bandwidth=100Mbps,1Gbps,10Gbps
   gradlab whatif runs/quickstart/… 'codec=qsgd(bits=4)' mode=reduce overlap=buckets`,
-		Args: func(_ *cobra.Command, args []string) error {
-			if len(args) < 2 {
-				return usageError{errors.New("whatif needs a run (its folder, or its id from gradlab runs list) and what to change, such as network.bandwidth=10Gbps")}
-			}
-			return nil
-		},
+		Args: runAnd(" and what to change, such as network.bandwidth=10Gbps", 1, 1000),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			if draws < 0 {
 				return usageError{fmt.Errorf("--draws=%d: want the number of draws, or 0 for no intervals", draws)}

@@ -9,7 +9,6 @@ import (
 	"math"
 	"os"
 	"path/filepath"
-	"strings"
 
 	"go.yaml.in/yaml/v3"
 
@@ -67,8 +66,8 @@ func runProfile(folder string) (*profile.Profile, error) {
 	if err := json.Unmarshal(b, &like); err != nil {
 		return nil, fmt.Errorf("%s: %w", file, err)
 	}
-	if s := like.Size; s.C < 1 || s.H < 1 || s.W < 1 || like.Labels < 1 {
-		return nil, fmt.Errorf("%s: samples of %v in %d classes; want a shape and classes of at least 1", file, s, like.Labels)
+	if s := like.Of; s.C < 1 || s.H < 1 || s.W < 1 || s.Classes < 1 {
+		return nil, fmt.Errorf("%s: samples of %v; want a shape and classes of at least 1", file, s)
 	}
 	c.Timing, c.Init = "model", "none" // neither changes its layers
 	r, err := c.Resolve()
@@ -79,10 +78,10 @@ func runProfile(folder string) (*profile.Profile, error) {
 	if err != nil {
 		return nil, fmt.Errorf("%s: %w", folder, err)
 	}
-	p := &profile.Profile{Name: folder, Kind: "tables", Input: like.Size}
-	if name, _, _ := strings.Cut(c.Data, "("); name == "text" {
+	p := &profile.Profile{Name: folder, Kind: "tables", Input: like.Of.Shape}
+	if like.Of.Vocabulary > 0 {
 		p.Kind = "language"
-	} else if like.Size.H > 1 && like.Size.W > 1 {
+	} else if like.Of.H > 1 && like.Of.W > 1 {
 		p.Kind = "images"
 	}
 	flops := m.SpanFLOPs()
@@ -97,12 +96,11 @@ func runProfile(folder string) (*profile.Profile, error) {
 
 // alike is what the samples of a run were like: none can be drawn.
 type alike struct {
-	Size   sgd.Shape `json:"shape"`
-	Labels int       `json:"classes"`
+	Of sgd.Sample `json:"sample"`
 }
 
 func (s alike) Len() int           { return 1 }
-func (s alike) Sample() sgd.Sample { return sgd.Sample{Shape: s.Size, Classes: s.Labels} }
+func (s alike) Sample() sgd.Sample { return s.Of }
 func (s alike) Batch(sgd.Draw, *sgd.Batch) error {
 	return errors.New("samples of a run's folder cannot be drawn")
 }

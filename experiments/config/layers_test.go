@@ -32,14 +32,14 @@ func TestLayersOfYours(t *testing.T) {
 		t.Errorf("%+v", p)
 	}
 	write("run/config.yaml", "model: resnet20\ndata: digits\ninit: ./gone.safetensors\n")
-	write("run/data.json", `{"name":"digits","shape":{"C":1,"H":8,"W":8},"classes":10}`)
+	write("run/data.json", `{"name":"digits","sample":{"C":1,"H":8,"W":8,"Classes":10}}`)
 	run, err := ProfileOf(filepath.Join(dir, "run"))
 	if err != nil {
 		t.Fatal(err)
 	}
 	c := Default()
 	c.Model, c.Data = "resnet20", "digits"
-	m, err := mustResolve(t, c).ModelFor(alike{Size: sgd.Shape{C: 1, H: 8, W: 8}, Labels: 10})
+	m, err := mustResolve(t, c).ModelFor(alike{sgd.Sample{Shape: sgd.Shape{C: 1, H: 8, W: 8}, Classes: 10}})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -64,7 +64,7 @@ func TestLayersOfYours(t *testing.T) {
 	write("bare/config.yaml", "model: mlp\n")
 	write("empty/config.yaml", "weightless: true\ntiming: vgg16\n")
 	write("odd/config.yaml", "model: mlp\n")
-	write("odd/data.json", `{"shape":{"C":0,"H":8,"W":8}}`)
+	write("odd/data.json", `{"sample":{"C":0,"H":8,"W":8}}`)
 	for text, want := range map[string]string{
 		"layers: [{name: a, shape: [2]}]":                                                                     "want kind: images",
 		"kind: images":                                                                                        `key "layers": 0 of them`,

@@ -326,6 +326,9 @@ func resultOf(run *store.Run) (out []metric) {
 	if r.TargetReached {
 		add("result/target_seconds", r.TargetSeconds)
 		add("result/target_bytes", float64(r.TargetBytes))
+		if r.TargetTokens > 0 {
+			add("result/target_tokens", float64(r.TargetTokens))
+		}
 	}
 	return out
 }

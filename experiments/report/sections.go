@@ -189,6 +189,9 @@ func curvesOf(t *Task) Section {
 	}
 	evals(of+" over updates", figure.Axis{Label: "updates", Log: true}, func(_ *Trial, e record.Eval) float64 { return float64(e.Step) })
 	evals(of+" over time", figure.Axis{Label: t.Clock(), Log: true, Unit: figure.Seconds}, func(t *Trial, e record.Eval) float64 { return t.stretched() * e.Seconds })
+	if t.texts() {
+		evals(of+" over tokens", figure.Axis{Label: "tokens", Log: true}, func(t *Trial, e record.Eval) float64 { return float64(t.Tokens(e.Samples)) })
+	}
 	if isCrossing(t) {
 		evals(of+" over bytes", figure.Axis{Label: "bytes over the network", Log: true, Unit: figure.Bytes}, (*Trial).Crossing)
 	}
@@ -212,6 +215,11 @@ func curvesOf(t *Task) Section {
 		s.Panels = append(s.Panels, f)
 	}
 	return s
+}
+
+// texts says whether samples are texts, so that there are tokens.
+func (t *Task) texts() bool {
+	return slices.ContainsFunc(t.Configs, func(c *Config) bool { return c.Texts })
 }
 
 // isNoisy says whether a run measured its noise scale.

@@ -60,6 +60,11 @@ func (t *Task) Table() *Table {
 		add("updates"+to, func(c *Config) string {
 			return reached(c.ToUpdates, func(x float64) string { return fmt.Sprintf("%.0f", x) })
 		}, func(c *Config) float64 { return c.ToUpdates.Median })
+		if t.texts() {
+			add("tokens"+to, func(c *Config) string {
+				return reached(c.ToTokens, func(x float64) string { return fmt.Sprintf("%.0f", x) })
+			}, func(c *Config) float64 { return c.ToTokens.Median })
+		}
 	}
 	if t.Measured() {
 		add("speed-up", func(c *Config) string {

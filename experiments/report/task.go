@@ -60,7 +60,8 @@ type Config struct {
 	Best                  stats.Summary // likewise, of the best of all evaluations of a run
 	BestAt                float64       // the update that it was at, in the median
 	ToSeconds, ToBytes    stats.Reach   // to the task's target
-	ToUpdates             stats.Reach
+	ToUpdates, ToTokens   stats.Reach
+	Texts                 bool // samples are texts: there are tokens
 	Staleness             stats.Summary
 	Failed                int           // seeds beside the trials whose run failed
 	Raw, BF16             stats.Summary // times fewer bytes than codec raw, and bf16, would have sent
@@ -306,7 +307,8 @@ func newConfig(g *store.Group, target record.Goal) (*Config, error) {
 	}
 	if target.Asked() {
 		var err error
-		if c.ToSeconds, c.ToBytes, c.ToUpdates, err = g.Reach(target); err != nil {
+		way, err := g.Reach(target)
+		if c.ToSeconds, c.ToBytes, c.ToUpdates, c.ToTokens, c.Texts = way.Seconds, way.Bytes, way.Updates, way.Tokens, way.Texts; err != nil {
 			return nil, err
 		}
 	}

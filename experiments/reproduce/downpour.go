@@ -235,8 +235,8 @@ func (a *arm) run(ctx context.Context, lab *Lab, size downpourSize) (err error) 
 	if a.runs, err = lab.seeds(ctx, size.seeds, a.name, slices.Concat(keys, size.limit, a.keys)...); err != nil {
 		return err
 	}
-	reach, _, _, err := a.runs.Reach(record.Goal{Metric: sgd.Accuracy, Value: size.target})
-	a.reach, a.reached = reach.Median, reach.Reached
+	way, err := a.runs.Reach(record.Goal{Metric: sgd.Accuracy, Value: size.target})
+	a.reach, a.reached = way.Seconds.Median, way.Seconds.Reached
 	return err
 }
 

@@ -64,11 +64,11 @@ func (s SSP) Run(ctx context.Context, lab *Lab) (*Report, error) {
 		for i, policy := range policies {
 			x := got[law][i]
 			p := x.of(func(r *experiments.Result) float64 { return 1e6 * r.VirtualSeconds / float64(r.Steps) }).Mean
-			seconds, _, steps, err := x.Reach(record.Goal{Metric: sgd.Accuracy, Value: target})
+			way, err := x.Reach(record.Goal{Metric: sgd.Accuracy, Value: target})
 			if err != nil {
 				return nil, err
 			}
-			u, t := steps.Median, 1000*seconds.Median
+			u, t := way.Updates.Median, 1000*way.Seconds.Median
 			pace, updates, times = append(pace, p), append(updates, u), append(times, t)
 			table.Rows = append(table.Rows, []string{law, policy, fmt.Sprintf("%.2f", p), fmt.Sprintf("%.1f", x.first().StalenessMean),
 				fmt.Sprintf("%.0f", u), fmt.Sprintf("%.1f", t), plusMinus(x.accuracy())})

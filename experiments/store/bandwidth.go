@@ -25,7 +25,7 @@ func wouldPay(groups []*Group, target record.Goal, alone float64) (string, error
 		if g.Label == Alone || len(Comparable(g.Runs)) == 0 {
 			continue
 		}
-		seconds, _, _, err := g.Reach(target)
+		way, err := g.Reach(target)
 		if err != nil {
 			return "", err
 		}
@@ -33,11 +33,11 @@ func wouldPay(groups []*Group, target record.Goal, alone float64) (string, error
 		if err != nil {
 			return "", err
 		}
-		if math.IsInf(seconds.Median, 1) || math.IsNaN(wire) {
+		if math.IsInf(way.Seconds.Median, 1) || math.IsNaN(wire) {
 			continue
 		}
-		on := wire * seconds.Median
-		rest := seconds.Median - on
+		on := wire * way.Seconds.Median
+		rest := way.Seconds.Median - on
 		if rest < least {
 			least, label = rest, g.Label
 		}

@@ -14,7 +14,7 @@ import (
 func TestBandwidthThatWouldPay(t *testing.T) {
 	t.Parallel()
 	groups, goal := Groups(filtered(t, find(t), "codec=raw", "seed=1")), record.Goal{Metric: sgd.Accuracy, Value: 0.9}
-	seconds, _, _, err := groups[0].Reach(goal)
+	way, err := groups[0].Reach(goal)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -22,7 +22,7 @@ func TestBandwidthThatWouldPay(t *testing.T) {
 	if err != nil || !(wire > 0.1 && wire < 0.99) {
 		t.Fatalf("%g of a step is on the wire, %v", wire, err)
 	}
-	at, rest := seconds.Median, (1-wire)*seconds.Median
+	at, rest := way.Seconds.Median, (1-wire)*way.Seconds.Median
 	would := fmt.Sprintf(" It would from about 3 Gb/s on, with %s, if times on the wire shrink with the bandwidth.", groups[0].Label)
 	for alone, want := range map[float64]string{
 		hardly * (rest + wire*at/3):   would,

@@ -29,24 +29,23 @@ type Compared struct {
 	*Group  `json:"-"`
 	Label   string            `json:"label"`
 	Keys    map[string]string `json:"keys"`
-	N       int               `json:"n"`       // repeats that know the field
-	Of      int               `json:"of"`      // repeats that are done or failed
-	Mean    Maybe             `json:"mean"`    // of the field
-	Half    Maybe             `json:"half"`    // half its 95 % interval, by Student's t
-	Diff    Maybe             `json:"diff"`    // against the baseline
-	DHalf   Maybe             `json:"dhalf"`   // half its 95 % interval
-	P       Maybe             `json:"p"`       // of no difference, corrected for the number of tests
-	Same    bool              `json:"same"`    // its runs are the baseline's to the last bit: there is nothing to test
-	Paired  int               `json:"paired"`  // seeds in common with the baseline; 0: compared by Welch's test
-	Bytes   Maybe             `json:"bytes"`   // mean
-	Seconds Maybe             `json:"seconds"` // mean, on the net's clock
-	ToTime  stats.Reach       `json:"-"`       // seconds to the target
-	ToBytes stats.Reach       `json:"-"`
-	ToSteps stats.Reach       `json:"-"`
+	N       int               `json:"n"`              // repeats that know the field
+	Of      int               `json:"of"`             // repeats that are done or failed
+	Mean    Maybe             `json:"mean"`           // of the field
+	Half    Maybe             `json:"half"`           // half its 95 % interval, by Student's t
+	Diff    Maybe             `json:"diff"`           // against the baseline
+	DHalf   Maybe             `json:"dhalf"`          // half its 95 % interval
+	P       Maybe             `json:"p"`              // of no difference, corrected for the number of tests
+	Same    bool              `json:"same"`           // its runs are the baseline's to the last bit: there is nothing to test
+	Paired  int               `json:"paired"`         // seeds in common with the baseline; 0: compared by Welch's test
+	Bytes   Maybe             `json:"bytes"`          // mean
+	Seconds Maybe             `json:"seconds"`        // mean, on the net's clock
+	To      Way               `json:"-"`              // the target
 	Reached int               `json:"reached"`        // repeats that reached the target
 	TSec    Maybe             `json:"target_seconds"` // median over all repeats
 	TBytes  Maybe             `json:"target_bytes"`
 	TSteps  Maybe             `json:"target_updates"`
+	TTokens Maybe             `json:"target_tokens,omitempty"` // of texts
 }
 
 // Comparison sets groups beside a baseline.
@@ -118,11 +117,14 @@ func Compare(groups []*Group, baseline int, f Field, target record.Goal) (*Compa
 		x.Seconds = Maybe(g.Summary(seconds).Mean)
 		if c.Target.Asked() {
 			var err error
-			if x.ToTime, x.ToBytes, x.ToSteps, err = g.Reach(c.Target); err != nil {
+			if x.To, err = g.Reach(c.Target); err != nil {
 				return nil, err
 			}
-			x.Reached = x.ToTime.Reached
-			x.TSec, x.TBytes, x.TSteps = Maybe(x.ToTime.Median), Maybe(x.ToBytes.Median), Maybe(x.ToSteps.Median)
+			x.Reached = x.To.Seconds.Reached
+			x.TSec, x.TBytes, x.TSteps = Maybe(x.To.Seconds.Median), Maybe(x.To.Bytes.Median), Maybe(x.To.Updates.Median)
+			if x.To.Texts {
+				x.TTokens = Maybe(x.To.Tokens.Median)
+			}
 		}
 		c.Groups = append(c.Groups, x)
 	}
@@ -272,8 +274,15 @@ func (g *Group) IsSame(o *Group, f Field) bool {
 	return own != "" && own == o.trajectory(f)
 }
 
-// Distance is how far it was to a target; NaN if the run never got there.
-type Distance struct{ Seconds, Bytes, Updates float64 }
+// Distance is how far it was to a target; NaN if the run never got there. Tokens are those of
+// texts, 0 of other runs.
+type Distance struct{ Seconds, Bytes, Updates, Tokens float64 }
+
+// Way is how far it was to a target, over repeats.
+type Way struct {
+	Seconds, Bytes, Updates, Tokens stats.Reach
+	Texts                           bool // there are tokens
+}
 
 // ToTarget is how far it was to the first evaluation that reaches a goal.
 func (r *Run) ToTarget(goal record.Goal) (Distance, error) {
@@ -282,24 +291,33 @@ func (r *Run) ToTarget(goal record.Goal) (Distance, error) {
 		return Distance{}, err
 	}
 	if e, ok := experiments.FirstAt(c.Evals, goal); ok {
-		return Distance{e.Seconds, float64(r.Crossed(e.BytesUp, e.BytesDown)), float64(e.Step)}, nil
+		return Distance{e.Seconds, float64(r.Crossed(e.BytesUp, e.BytesDown)), float64(e.Step), float64(r.Tokens(e.Samples))}, nil
 	}
 	nan := math.NaN()
-	return Distance{nan, nan, nan}, nil
+	return Distance{nan, nan, nan, nan}, nil
 }
 
-// Reach is how far it was to a goal, in seconds, bytes and updates, over the
-// repeats that are done or failed.
-func (g *Group) Reach(goal record.Goal) (seconds, bytes, updates stats.Reach, err error) {
-	var s, b, u []float64
+// Tokens is how many tokens so many samples of the run have; 0 of samples that are no texts.
+func (r *Run) Tokens(samples uint64) uint64 {
+	if r.Result == nil {
+		return 0
+	}
+	return samples * uint64(r.Result.SampleTokens)
+}
+
+// Reach is how far it was to a goal, over the repeats that are done or failed.
+func (g *Group) Reach(goal record.Goal) (way Way, err error) {
+	var s, b, u, t []float64
 	for _, r := range Comparable(g.Runs) {
 		d, err := r.ToTarget(goal)
 		if err != nil {
-			return seconds, bytes, updates, err
+			return way, err
 		}
-		s, b, u = append(s, d.Seconds), append(b, d.Bytes), append(u, d.Updates)
+		s, b, u, t = append(s, d.Seconds), append(b, d.Bytes), append(u, d.Updates), append(t, d.Tokens)
+		way.Texts = way.Texts || r.Tokens(1) > 0
 	}
-	return stats.Reaching(s), stats.Reaching(b), stats.Reaching(u), nil
+	way.Seconds, way.Bytes, way.Updates, way.Tokens = stats.Reaching(s), stats.Reaching(b), stats.Reaching(u), stats.Reaching(t)
+	return way, nil
 }
 
 // to is the field, of which the way to a target is that to this goal and not to each
@@ -308,6 +326,7 @@ func (f Field) to(goal record.Goal) Field {
 	way := map[string]func(Distance) float64{
 		"target_seconds": func(d Distance) float64 { return d.Seconds },
 		"target_bytes":   func(d Distance) float64 { return d.Bytes },
+		"target_tokens":  func(d Distance) float64 { return d.Tokens },
 	}[f.Name]
 	if way != nil {
 		f.get = func(r *Run) (any, bool) {

@@ -71,7 +71,7 @@ func TestCompare(t *testing.T) {
 	if d := float64(g.Mean - c.Groups[0].Mean); d-float64(g.Diff) > 1e-12 || d-float64(g.Diff) < -1e-12 {
 		t.Errorf("the difference %v is not that of the means, %v", g.Diff, d)
 	}
-	if c.Groups[0].ToTime.N != 2 || known(c.Groups[0].Diff) {
+	if c.Groups[0].To.Seconds.N != 2 || known(c.Groups[0].Diff) {
 		t.Errorf("%+v", c.Groups[0])
 	}
 	b, err := json.Marshal(c)

@@ -17,12 +17,12 @@ func TestDivergedRunsAreInNoMean(t *testing.T) {
 	t.Parallel()
 	runs := seeded(1, 2, 3)
 	for i, loss := range []float64{0.25, math.MaxFloat64, 0.75} {
-		runs[i].Result = &experiments.Result{TrainLoss: loss, Values: record.Values{"loss": loss, "perplexity": loss},
-			Metrics: []sgd.Metric{sgd.Loss, {Name: "perplexity", LessIsBetter: true}}}
+		runs[i].Result = &experiments.Result{TrainLoss: loss, Values: record.Values{"loss": loss, "surprise": loss},
+			Metrics: []sgd.Metric{sgd.Loss, {Name: "surprise", LessIsBetter: true}}}
 		runs[i].Metrics = runs[i].Result.Metrics
 	}
 	loss := fieldNamed(t, "loss")
-	if g := Groups(runs); len(g) != 1 || g[0].Summary(loss).Mean != 0.5 || g[0].Summary(fieldNamed(t, "metric.perplexity")).Mean != 0.5 {
+	if g := Groups(runs); len(g) != 1 || g[0].Summary(loss).Mean != 0.5 || g[0].Summary(fieldNamed(t, "metric.surprise")).Mean != 0.5 {
 		t.Errorf("%+v", g[0].Summary(loss))
 	}
 	if v := loss.Value(runs[1]); v != nil {

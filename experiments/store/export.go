@@ -61,6 +61,10 @@ func Export(runs []*Run, rows string) (*Frame, error) {
 	if rows == "evals" {
 		names, kinds, metrics = evalColumns, evalKinds, MetricsOf(runs)
 	}
+	texts := slices.ContainsFunc(runs, func(r *Run) bool { return r.Tokens(1) > 0 })
+	if texts {
+		names, kinds = append(slices.Clone(names), "tokens"), append(slices.Clone(kinds), Whole)
+	}
 	for i, n := range names {
 		t.Columns = append(t.Columns, Column{Name: n, Kind: kinds[i]})
 	}
@@ -79,6 +83,9 @@ func Export(runs []*Run, rows string) (*Frame, error) {
 		if rows == "evals" {
 			for _, e := range c.Evals {
 				row := []any{uint64(e.Step), uint64(e.Samples), e.Epoch, e.Seconds, r.Crossed(e.BytesUp, e.BytesDown), e.BytesUp, e.BytesDown}
+				if texts {
+					row = append(row, r.Tokens(e.Samples))
+				}
 				for _, m := range metrics {
 					var value any
 					if x, known := e.Values.Of(m); known {
@@ -91,7 +98,11 @@ func Export(runs []*Run, rows string) (*Frame, error) {
 			continue
 		}
 		for _, p := range c.Progress {
-			t.append(own, uint64(p.Step), uint64(p.Samples), p.Epoch, p.Seconds, p.Loss, p.LR, p.StalenessMean, uint64(p.StalenessMax), p.BytesUp, p.BytesDown)
+			row := []any{uint64(p.Step), uint64(p.Samples), p.Epoch, p.Seconds, p.Loss, p.LR, p.StalenessMean, uint64(p.StalenessMax), p.BytesUp, p.BytesDown}
+			if texts {
+				row = append(row, r.Tokens(p.Samples))
+			}
+			t.append(own, row...)
 		}
 	}
 	return t, nil

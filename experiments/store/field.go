@@ -154,6 +154,12 @@ var behind = []Field{
 	{"train_loss", "at the end", Number, learned(func(r *experiments.Result) float64 { return r.TrainLoss })},
 	{"updates", "updates made", Whole, count(func(r *experiments.Result) uint64 { return uint64(r.Steps) })},
 	{"samples", "samples computed on", Whole, count(func(r *experiments.Result) uint64 { return uint64(r.Samples) })},
+	{"tokens", "tokens computed on, of texts", Whole, func(r *Run) (any, bool) {
+		if r.Tokens(1) == 0 {
+			return nil, false
+		}
+		return r.Tokens(uint64(r.Result.Samples)), true
+	}},
 	{"seconds", "on the net's clock: virtual on sim, else wall", Seconds, func(r *Run) (any, bool) { return r.Seconds(), r.Result != nil }},
 	{"step_seconds", "seconds an update", Seconds, func(r *Run) (any, bool) {
 		if r.Result == nil || r.Result.Steps == 0 {
@@ -194,6 +200,12 @@ var behind = []Field{
 			return nil, false
 		}
 		return r.Result.TargetBytes, r.Result.TargetReached
+	}},
+	{"target_tokens", "to the target, if it was reached; of texts", Whole, func(r *Run) (any, bool) {
+		if r.Tokens(1) == 0 {
+			return nil, false
+		}
+		return r.Result.TargetTokens, r.Result.TargetReached
 	}},
 	{"params", "trainable parameters", Whole, count(func(r *experiments.Result) uint64 { return uint64(r.Params) })},
 	{"params_sha256", "of the final parameters", Text, text(func(r *Run) string {

@@ -140,8 +140,12 @@ func summary(groups []*Group) (t figure.Table, err error) {
 	} else {
 		t.Header = append(t.Header, target.Metric.Best())
 	}
+	texts := slices.ContainsFunc(all, func(r *Run) bool { return r.Tokens(1) > 0 })
 	if target.Asked() {
 		t.Header = append(t.Header, "time to "+to(target), "bytes to "+to(target))
+		if texts {
+			t.Header = append(t.Header, "tokens to "+to(target))
+		}
 	}
 	stale := slices.ContainsFunc(all, func(r *Run) bool { return r.Result != nil && r.Result.StalenessMax > 0 })
 	if stale {
@@ -169,11 +173,14 @@ func summary(groups []*Group) (t figure.Table, err error) {
 			row = append(row, show(Maybe(g.Summary(best).Mean), best.Format))
 		}
 		if target.Asked() {
-			seconds, bytes, _, err := g.Reach(target)
+			way, err := g.Reach(target)
 			if err != nil {
 				return t, err
 			}
-			row = append(row, reach(seconds, progress.Seconds), reach(bytes, inBytes))
+			row = append(row, reach(way.Seconds, progress.Seconds), reach(way.Bytes, inBytes))
+			if texts {
+				row = append(row, reach(way.Tokens, inTokens))
+			}
 		}
 		if stale {
 			row = append(row, fmt.Sprintf("%.1f / %.0f", g.Summary(columns[6]).Mean, g.Summary(columns[7]).Max))
@@ -206,15 +213,15 @@ func pays(groups []*Group) (string, error) {
 		if len(Comparable(g.Runs)) == 0 {
 			continue
 		}
-		seconds, _, _, err := g.Reach(target)
+		way, err := g.Reach(target)
 		if err != nil {
 			return "", err
 		}
-		switch {
+		switch at := way.Seconds.Median; {
 		case g.Label == Alone:
-			alone, there = seconds.Median, true
-		case seconds.Median < best:
-			best, label = seconds.Median, g.Label
+			alone, there = at, true
+		case at < best:
+			best, label = at, g.Label
 		}
 	}
 	if !there || math.IsInf(best, 1) {

@@ -89,7 +89,7 @@ func TestStoppedRunsAreInNoMean(t *testing.T) {
 	if err := c.Write(&b, "markdown", 0); err != nil {
 		t.Fatal(err)
 	}
-	if len(c.Groups) != 1 || c.Groups[0].N != 1 || c.Groups[0].Of != 1 || c.Groups[0].ToTime.N != 1 || !strings.Contains(b.String(), "codec=bf16 is stopped") {
+	if len(c.Groups) != 1 || c.Groups[0].N != 1 || c.Groups[0].Of != 1 || c.Groups[0].To.Seconds.N != 1 || !strings.Contains(b.String(), "codec=bf16 is stopped") {
 		t.Errorf("%d groups, %+v\n%s", len(c.Groups), c.Groups[0], b.String())
 	}
 }

@@ -73,6 +73,7 @@ func (c *Comparison) table() figure.Table {
 	if tests {
 		add("p", true)
 	}
+	texts := slices.ContainsFunc(c.Groups, func(g *Compared) bool { return g.To.Texts })
 	fact := func(name string) { // the field compared is there already
 		if name != c.Name {
 			add(name, true)
@@ -84,6 +85,9 @@ func (c *Comparison) table() figure.Table {
 		add("updates to "+to(c.Target), true)
 		add("time to "+to(c.Target), true)
 		add("bytes to "+to(c.Target), true)
+		if texts {
+			add("tokens to "+to(c.Target), true)
+		}
 	}
 	for _, g := range c.Groups {
 		var row []string
@@ -123,7 +127,10 @@ func (c *Comparison) table() figure.Table {
 			row = append(row, show(g.Seconds, progress.Seconds))
 		}
 		if c.Target.Asked() {
-			row = append(row, reach(g.ToSteps, func(x float64) string { return fmt.Sprintf("%.0f", x) }), reach(g.ToTime, progress.Seconds), reach(g.ToBytes, inBytes))
+			row = append(row, reach(g.To.Updates, func(x float64) string { return fmt.Sprintf("%.0f", x) }), reach(g.To.Seconds, progress.Seconds), reach(g.To.Bytes, inBytes))
+			if texts {
+				row = append(row, reach(g.To.Tokens, inTokens))
+			}
 		}
 		t.Rows = append(t.Rows, row)
 	}
@@ -146,6 +153,9 @@ func show(m Maybe, word func(float64) string) string {
 	}
 	return word(float64(m))
 }
+
+// inTokens writes a number of tokens.
+func inTokens(x float64) string { return fmt.Sprintf("%.0f", x) }
 
 func inBytes(x float64) string { return progress.Bytes(uint64(max(0, x))) }
 
@@ -217,7 +227,7 @@ func (c *Comparison) notes() []string {
 			}
 			add(fmt.Sprintf("Differences are against the first row, %s; p is corrected for the number of different rows (Holm), * is below 0.05.", how))
 		}
-		if c.Target.Asked() && g.ToTime.N > 1 {
+		if c.Target.Asked() && g.To.Seconds.N > 1 {
 			add("Times, bytes and updates to the target are medians over seeds with their range; a seed that never got there counts as never.")
 		}
 	}

@@ -47,7 +47,8 @@ sgd/lbfgs               : internal/f32
 sgd/sgdtest             : sgd internal/rng
 sgd/profile             : sgd sgd/nn registry
 sgd/nn                  : sgd internal/conv internal/f32 internal/par internal/pool internal/rng registry internal/safetensors internal/portable
-sgd/data                : sgd internal/par internal/regular internal/rng registry internal/portable    | github.com/andybalholm/brotli github.com/klauspost/compress golang.org/x/image
+sgd/data/text           : sgd internal/regular registry
+sgd/data                : sgd sgd/data/text internal/par internal/regular internal/rng registry internal/portable    | github.com/andybalholm/brotli github.com/klauspost/compress golang.org/x/image
 sgd/data/datatest       : sgd sgd/data
 sgd/external            : sgd sgd/nn internal/f32     | golang.org/x/sys
 comm                    :

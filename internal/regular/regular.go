@@ -21,20 +21,33 @@ const (
 // ReadFile reads a regular file of at most most bytes. A pipe, a device or a socket is
 // refused at once.
 func ReadFile(path string, most int64) ([]byte, error) {
-	f, err := os.OpenFile(path, os.O_RDONLY|syscall.O_NONBLOCK, 0) // of a pipe that nobody writes to, too
+	f, err := open(path)
 	if err != nil {
 		return nil, err
 	}
 	defer f.Close()
-	info, err := f.Stat()
+	return bounded(f, path, most)
+}
+
+// open opens a regular file.
+func open(path string) (*os.File, error) {
+	f, err := os.OpenFile(path, os.O_RDONLY|syscall.O_NONBLOCK, 0) // of a pipe that nobody writes to, too
 	if err != nil {
 		return nil, err
 	}
-	if !info.Mode().IsRegular() {
-		return nil, fmt.Errorf("%s is no regular file (%v); want a file with text or data", path, info.Mode().Type())
+	info, err := f.Stat()
+	if err == nil && !info.Mode().IsRegular() {
+		err = fmt.Errorf("%s is no regular file (%v); want a file with text or data", path, info.Mode().Type())
 	}
-	return bounded(f, path, most)
+	if err != nil {
+		f.Close()
+		return nil, err
+	}
+	return f, nil
 }
+
+// Mapping is a file in memory, which stays as long as this can be reached.
+type Mapping struct{ b []byte }
 
 // ReadText reads what may come through a pipe too, at most most bytes.
 func ReadText(path string, most int64) ([]byte, error) {

@@ -10,6 +10,7 @@ import (
 	"path/filepath"
 	"runtime"
 
+	"github.com/gradlab/gradlab/internal/regular"
 	"github.com/gradlab/gradlab/sgd"
 )
 
@@ -55,7 +56,7 @@ func readDecoded(dir, key string) (l loaded, ok bool) {
 	if dir == "" {
 		return l, false
 	}
-	b, hold, err := mapFile(filepath.Join(dir, key+".shard"))
+	b, hold, err := regular.Map(filepath.Join(dir, key+".shard"))
 	if err != nil || !bytes.HasPrefix(b, []byte(decodedMagic)) || len(b) < len(decodedMagic)+4 {
 		return l, false
 	}

@@ -6,6 +6,7 @@ import (
 	"hash/crc32"
 	"runtime"
 
+	"github.com/gradlab/gradlab/internal/regular"
 	"github.com/gradlab/gradlab/sgd"
 )
 
@@ -16,11 +17,8 @@ type images struct {
 	cls   int
 	pix   []uint8 // len(label) · sh.Len()
 	label []int32
-	hold  *mapping // of pix, if it is a file's
+	hold  *regular.Mapping // of pix, if it is a file's
 }
-
-// mapping is a file in memory, which stays as long as this can be reached.
-type mapping struct{ b []byte }
 
 // check verifies that every label is a class and that there is a pixel for
 // every place.

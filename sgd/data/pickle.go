@@ -344,7 +344,7 @@ func (m *pyRead) named(op byte) error {
 		if err != nil {
 			return err
 		}
-		module, name = text(v[0]), text(v[1])
+		module, name = asText(v[0]), asText(v[1])
 	}
 	known, ok := pickleNames[module+" "+name]
 	if !ok {
@@ -354,7 +354,7 @@ func (m *pyRead) named(op byte) error {
 }
 
 // text is a string on the stack, "" for anything else.
-func text(v any) string {
+func asText(v any) string {
 	s, _ := v.(small)
 	return s.s
 }
@@ -447,12 +447,12 @@ func (m *pyRead) reduce() error {
 	case pyName("array"):
 		return m.push(&pyArray{})
 	case pyName("dtype"):
-		if len(args) == 0 || npyTypes[text(args[0])] == nil {
+		if len(args) == 0 || npyTypes[asText(args[0])] == nil {
 			return fmt.Errorf("a type that is no whole number and no float: %.60q", fmt.Sprint(args...))
 		}
-		return m.push(&pyDtype{text(args[0])})
+		return m.push(&pyDtype{asText(args[0])})
 	case pyName("frombuffer"):
-		if len(args) != 4 || text(args[3]) != "C" {
+		if len(args) != 4 || asText(args[3]) != "C" {
 			return errors.New("an array that is not in C order; save numpy.ascontiguousarray of it")
 		}
 		a := &pyArray{}
@@ -476,7 +476,7 @@ func (m *pyRead) build() error {
 		if len(state) < 2 {
 			return errors.New("a type without its byte order")
 		}
-		order := text(state[1])
+		order := asText(state[1])
 		if order != "<" && order != ">" && order != "|" || len(to.typ) != 2 {
 			return fmt.Errorf("byte order %q", order)
 		}

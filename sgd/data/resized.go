@@ -17,6 +17,7 @@ import (
 	"strings"
 
 	"github.com/gradlab/gradlab/internal/par"
+	"github.com/gradlab/gradlab/internal/regular"
 	"github.com/gradlab/gradlab/sgd"
 )
 
@@ -110,7 +111,7 @@ func (s *shrunk) fill(rgb []byte) {
 type resized struct {
 	b     []byte
 	index []byte // entries alone
-	hold  *mapping
+	hold  *regular.Mapping
 }
 
 const entryLen = 16 // of the index
@@ -137,7 +138,7 @@ func (r *resized) picture(i int, s *shrunk) bool {
 
 // openResized maps the file of n pictures; nil if there is none that is whole.
 func openResized(path string, n int) *resized {
-	b, hold, err := mapFile(path)
+	b, hold, err := regular.Map(path)
 	if err != nil || !bytes.HasPrefix(b, []byte(resizedMagic)) || len(b) < len(resizedMagic)+8+entryLen*n+8 {
 		return nil
 	}

@@ -1,43 +1,49 @@
 package data
 
 import (
-	"bytes"
 	"fmt"
-	"hash/crc32"
-	"slices"
+	"os"
 	"strings"
-	"unicode/utf8"
 
 	"github.com/gradlab/gradlab/internal/regular"
 	"github.com/gradlab/gradlab/sgd"
+	"github.com/gradlab/gradlab/sgd/data/text"
 )
 
 // Text is a text of one's own, for models that guess the next token. A sample is a window
-// of Context tokens; its labels are the tokens that follow each of them. Tokens are
-// characters, whose classes are in the order of their code points, or bytes.
+// of Context tokens; its labels are the tokens that follow each of them.
 //
-// The last Test of the text is the test set, in windows side by side, so each of its tokens
-// but the first is guessed once. In the training part a window begins at every token, and an
-// epoch shows all of them: each token Context times. With Options.Validation the end of the
-// training part is held out, in place of the test set. No window reaches from one part into
-// another.
+// It is a file, or the files of a folder in the order of their names, all of one kind: texts;
+// Parquet with a column of texts; or tokens (.bin), as nanoGPT, llm.c and modded-nanogpt write
+// them, which stay on disk. Several texts, or rows, have the mark of an end between them where
+// the vocabulary has one.
+//
+// Files named after val, valid, validation or dev, or else after test, are the test set. Where
+// there are none the last Test of the text is. It is cut into windows side by side, so each of
+// its tokens but the first is guessed once. In the training part a window begins at every token,
+// and an epoch shows all of them: each token Context times. With Options.Validation the end of
+// the training part is held out, in place of the test set. No window reaches from one part into
+// another, nor from one file of tokens into another.
 type Text struct {
-	Path    string  `doc:"the file; below --data-dir, or as it is"`
-	Tokens  string  `doc:"what a token is: chars (of UTF-8, at most 1,024 different ones) or bytes"`
-	Context int     `doc:"tokens of a sample"`
-	Test    float64 `doc:"share of the text, its end, that is the test set"`
+	Path    string         `doc:"the file, or a folder; below --data-dir, or as it is"`
+	Tokens  text.Tokeniser `doc:"what a token is: chars (of UTF-8, at most 1,024 different ones), bytes, bpe(path=…), or ids(size=…) of files of tokens"`
+	Context int            `doc:"tokens of a sample"`
+	Test    float64        `doc:"share of the text, its end, that is the test set"`
+	Column  string         `doc:"column of Parquet files that has the text"`
 }
 
-var _ = Sets.Add("text", "your own text: after each token of a window, the next", Text{Tokens: "chars", Context: 64, Test: 0.1})
+var characters = text.Tokeniser{Kind: text.Chars{}}
+
+var _ = Sets.Add("text", "your own text: after each token of a window, the next", Text{Tokens: characters, Context: 64, Test: 0.1, Column: "text"})
 
 // Shakespeare is the 1,115,394 characters of plays of Shakespeare that char-rnn was shown
 // with (Karpathy 2015): a Text of 65 different ones, the last tenth of which is the test set.
 type Shakespeare struct {
-	Tokens  string `doc:"what a token is: chars or bytes"`
-	Context int    `doc:"tokens of a sample"`
+	Tokens  text.Tokeniser `doc:"what a token is: chars, bytes or bpe(path=…)"`
+	Context int            `doc:"tokens of a sample"`
 }
 
-var _ = Sets.Add("shakespeare", "plays of Shakespeare: after each character of a window, the next", Shakespeare{Tokens: "chars", Context: 64})
+var _ = Sets.Add("shakespeare", "plays of Shakespeare: after each character of a window, the next", Shakespeare{Tokens: characters, Context: 64})
 
 func (s Shakespeare) text() Text { return Text{Tokens: s.Tokens, Context: s.Context, Test: 0.1} }
 
@@ -53,147 +59,152 @@ func (s Shakespeare) Open(o Options) (sgd.Dataset, error) {
 	if err != nil {
 		return sgd.Dataset{}, err
 	}
-	ds, err := s.text().read(loc.Files[0].Path, o)
-	if err != nil {
-		return ds, fmt.Errorf("data: shakespeare: %w", err)
-	}
-	return ds, nil
+	return s.text().read("shakespeare", loc.Files[0].Path, o)
 }
 
-const (
-	mostCharacters = 1024  // different ones
-	mostContext    = 65536 // tokens of a sample
-)
+const mostContext = 65536 // tokens of a sample
 
 // Validate checks the options.
 func (s Text) Validate() error {
 	if s.Context < 1 || s.Context > mostContext {
 		return fmt.Errorf("option \"context\": want 1 to %d tokens, not %d", mostContext, s.Context)
 	}
-	if s.Tokens != "chars" && s.Tokens != "bytes" {
-		return fmt.Errorf("option \"tokens\": want chars or bytes, not %q", s.Tokens)
-	}
 	return checkOwn(s.Test, "none")
 }
 
 func (Text) own() {}
 
-// Open reads the text into memory, two bytes a token. There is nothing to
-// augment. Errors name file and line.
+// Open reads texts into memory, two bytes a token, or four of vocabularies of more than 65,536;
+// files of tokens are mapped. There is nothing to augment. Errors name file and line.
 func (s Text) Open(o Options) (sgd.Dataset, error) {
 	if err := s.Validate(); err != nil {
 		return sgd.Dataset{}, fmt.Errorf("data: text: %w", err)
 	}
 	path, err := ownPath("text", s.Path, o)
 	if err != nil {
-		return sgd.Dataset{}, fmt.Errorf("data: text: %s", strings.TrimPrefix(err.Error(), "data: text: "))
+		return sgd.Dataset{}, err
 	}
-	ds, err := s.read(path, o)
-	if err != nil {
-		return ds, fmt.Errorf("data: text: %w", err)
-	}
-	return ds, nil
+	return s.read("text", path, o)
 }
 
-// read makes a set of the text in a file.
-func (s Text) read(path string, o Options) (ds sgd.Dataset, err error) {
-	b, err := regular.ReadFile(path, regular.Any)
+// read makes a set of what is at a path.
+func (s Text) read(set, path string, o Options) (ds sgd.Dataset, err error) {
+	defer func() {
+		if err != nil {
+			err = fmt.Errorf("data: %s: %s", set, strings.TrimPrefix(err.Error(), "data: "+set+": "))
+		}
+	}()
+	files, err := text.List(path, s.Tokens.Kind)
 	if err != nil {
 		return ds, err
 	}
-	tokenise := characters
-	if s.Tokens == "bytes" {
-		tokenise = octets
-	}
-	ids, classes, err := tokenise(b)
+	of, err := s.Tokens.Vocabulary(s.documents(append(files.Train[:len(files.Train):len(files.Train)], files.Test...)),
+		func(path string) (string, error) { return ownPath(set, path, o) })
 	if err != nil {
-		return ds, fmt.Errorf("%s%w", path, err)
+		return ds, err
 	}
-	cut := int((1 - s.Test) * float64(len(ids)))
-	train := &passage{ids: ids[:cut], stride: 1, context: s.Context, vocabulary: classes}
-	test := &passage{ids: ids[cut:], stride: s.Context, context: s.Context, vocabulary: classes}
-	if o.Validation > 0 {
-		held := cut - int(o.Validation*float64(cut))
-		train.ids, test.ids, o.Validation = ids[:held], ids[held:cut], 0
+	if of.Len() < 2 {
+		return ds, fmt.Errorf("%s: %d different characters; want at least 2, to guess one", path, of.Len())
 	}
-	for p, part := range []*passage{train, test} {
-		if part.len() < 1 {
-			return ds, fmt.Errorf("%s: %d tokens in the %s part, want more than the %d of a sample", path, len(part.ids), [2]string{"training", "test"}[p], s.Context)
+	stretches := [2][]text.Tokens{}
+	for p, list := range [][]string{files.Train, files.Test} {
+		if stretches[p], err = s.stretches(files.Ending, list, of); err != nil {
+			return ds, err
 		}
 	}
-	ds = dataset(train, test, o, false)
-	where := fmt.Sprintf("%s %d %d", s.Tokens, s.Context, cut)
-	head, body := crc32.New(castagnoli), crc32.NewIEEE()
-	head.Write(append([]byte(where), b...))
-	body.Write(b)
-	ds.Hash = uint64(head.Sum32())<<32 | uint64(body.Sum32())
+	if len(files.Test) == 0 {
+		stretches[0], stretches[1] = text.Split(stretches[0], s.Test)
+	}
+	if o.Validation > 0 {
+		stretches[0], stretches[1] = text.Split(stretches[0], o.Validation)
+		o.Validation = 0
+	}
+	bytes := text.MeanBytes(stretches[1], of)
+	train, test := text.NewWindows(stretches[0], 1, s.Context, of.Len(), bytes), text.NewWindows(stretches[1], s.Context, s.Context, of.Len(), bytes)
+	for p, part := range []*text.Windows{train, test} {
+		if part.Len() < 1 {
+			return ds, fmt.Errorf("%s: %d tokens in the %s part, want more than the %d of a sample", path, part.Tokens(), [2]string{"training", "test"}[p], s.Context)
+		}
+	}
+	ds = dataset(windows{train}, windows{test}, o, false)
+	ds.Vocabulary, ds.Note = of, files.Note
+	ds.Hash = test.Hash(train.Hash(text.Hash(of)))
 	return ds, nil
 }
 
-// octets are the bytes of a text, and the number of different tokens there can be.
-func octets(b []byte) (ids []uint16, classes int, err error) {
-	ids = make([]uint16, len(b))
-	for i, c := range b {
-		ids[i] = uint16(c)
+// stretches are the tokens of files of an ending.
+func (s Text) stretches(ending string, list []string, of sgd.Vocabulary) ([]text.Tokens, error) {
+	if ending != text.Binary {
+		all, err := text.Tokenise(s.documents(list), of)
+		return []text.Tokens{all}, err
 	}
-	return ids, 256, nil
-}
-
-// characters numbers the characters of a text. Errors begin with a colon and the
-// line.
-func characters(b []byte) (ids []uint16, classes int, err error) {
-	b = bytes.TrimPrefix(b, []byte("\xef\xbb\xbf"))
-	class := map[rune]uint16{}
-	for at := 0; at < len(b); {
-		r, n := utf8.DecodeRune(b[at:])
-		if r == utf8.RuneError && n == 1 {
-			return nil, 0, fmt.Errorf(":%d: byte %#x is no UTF-8; take tokens=bytes, or convert the file, for example with iconv -t utf-8", 1+bytes.Count(b[:at], []byte("\n")), b[at])
+	var out []text.Tokens
+	for _, path := range list {
+		t, err := text.OpenTokens(path)
+		if err != nil {
+			return nil, err
 		}
-		if class[r] = 0; len(class) > mostCharacters {
-			return nil, 0, fmt.Errorf(":%d: more than %d different characters; take tokens=bytes", 1+bytes.Count(b[:at], []byte("\n")), mostCharacters)
+		out = append(out, t)
+	}
+	return out, nil
+}
+
+// documents are the texts of files: whole, or the rows of Parquet.
+func (s Text) documents(list []string) text.Documents {
+	return func(each func(text.Document) error) error {
+		for _, path := range list {
+			if strings.EqualFold(path[max(0, len(path)-len(text.Parquet)):], text.Parquet) {
+				if err := s.rows(path, each); err != nil {
+					return fmt.Errorf("%s: %w", path, err)
+				}
+				continue
+			}
+			b, err := regular.ReadFile(path, regular.Any)
+			if err == nil {
+				err = each(text.Document{Name: path, Text: b})
+			}
+			if err != nil {
+				return err
+			}
 		}
-		at += n
-	}
-	if len(class) < 2 {
-		return nil, 0, fmt.Errorf(": %d different characters; want at least 2, to guess one", len(class))
-	}
-	var order []rune
-	for r := range class {
-		order = append(order, r)
-	}
-	slices.Sort(order)
-	for i, r := range order {
-		class[r] = uint16(i)
-	}
-	ids = make([]uint16, 0, len(b))
-	for _, r := range string(b) {
-		ids = append(ids, class[r])
-	}
-	return ids, len(order), nil
-}
-
-// passage is a stretch of a text. Window i begins at token i·stride.
-type passage struct {
-	ids                         []uint16
-	stride, context, vocabulary int
-}
-
-func (p *passage) len() int { return max(0, len(p.ids)-1-p.context+p.stride) / p.stride }
-
-func (p *passage) form() sgd.Sample {
-	return sgd.Sample{
-		Shape: sgd.Shape{C: 1, H: p.context, W: 1}, Vocabulary: p.vocabulary,
-		Classes: p.vocabulary, Targets: p.context,
+		return nil
 	}
 }
 
-func (p *passage) read(i int, _ jitter, to Item) error {
-	at := i * p.stride
-	for k, c := range p.ids[at : at+p.context] {
-		to.Tokens[k] = int32(c)
+// rows are the texts of a Parquet file.
+func (s Text) rows(path string, each func(text.Document) error) error {
+	f, err := os.Open(path)
+	if err != nil {
+		return err
 	}
-	for k, c := range p.ids[at+1 : at+p.context+1] {
-		to.Y[k] = int32(c)
+	defer f.Close()
+	st, err := f.Stat()
+	if err != nil {
+		return err
 	}
-	return nil
+	pf, err := openParquet(f, st.Size())
+	if err != nil {
+		return err
+	}
+	for i := range pf.columns {
+		c := &pf.columns[i]
+		if strings.Join(c.path, ".") != s.Column || c.kind != byteArrays || c.list {
+			continue
+		}
+		row := 0
+		return pf.groups([]int{i}, func(chunks []chunk) error {
+			return pf.each(chunks[0], func(int64) error { return nil }, func(c cell) error {
+				row++
+				return each(text.Document{Name: fmt.Sprintf("row %d", row), Text: c.bytes}) // of none: no text
+			})
+		})
+	}
+	return fmt.Errorf("no column %q of texts; it has %s; say which: column=…", s.Column, pf.describe())
 }
+
+// windows are windows of tokens as a store.
+type windows struct{ *text.Windows }
+
+func (w windows) len() int                            { return w.Len() }
+func (w windows) form() sgd.Sample                    { return w.Sample() }
+func (w windows) read(i int, _ jitter, to Item) error { return w.Read(i, to.Tokens, to.Y) }

@@ -16,7 +16,7 @@ func TestText(t *testing.T) {
 	dir := t.TempDir()
 	store(t, filepath.Join(dir, "t.txt"), []byte("abcabcabcabdéade")) // 16 characters, classes a b c d e é
 	ds := open(t, "text(path=t.txt,context=2,test=0.375)", Options{Dir: dir})
-	want := sgd.Sample{Shape: sgd.Shape{C: 1, H: 2, W: 1}, Vocabulary: 6, Classes: 6, Targets: 2}
+	want := sgd.Sample{Shape: sgd.Shape{C: 1, H: 2, W: 1}, Vocabulary: 6, Classes: 6, Targets: 2, Bytes: 7. / 6}
 	if got := ds.Train.Sample(); got != want || ds.Test.Sample() != want || ds.Train.Len() != 8 || ds.Test.Len() != 2 {
 		t.Fatalf("%v, %d + %d samples", got, ds.Train.Len(), ds.Test.Len())
 	}
@@ -73,23 +73,58 @@ func TestTextErrors(t *testing.T) {
 	}
 }
 
-// No bytes make the reader panic, and what it takes it can serve.
-func FuzzText(f *testing.F) {
-	f.Add([]byte("to be or not to be, that is the question"))
-	f.Add([]byte("\xef\xbb\xbfab\xc3\xa9\xff"))
-	f.Fuzz(func(t *testing.T, b []byte) {
-		ids, classes, err := characters(b)
-		if err != nil {
-			return
+// A folder is one set: rows of Parquet files, by the column that has texts, or files of tokens,
+// divided by their names.
+func TestTextFolders(t *testing.T) {
+	t.Parallel()
+	dir := t.TempDir()
+	put := func(name string, rows ...string) {
+		type row struct {
+			Text  string `parquet:"text"`
+			Story string `parquet:"story"`
+			Label int    `parquet:"label"`
 		}
-		for _, stride := range []int{1, 3} {
-			p := &passage{ids, stride, 3, classes}
-			to := Item{Tokens: make([]int32, 3), Y: make([]int32, 3)}
-			for i := range p.len() {
-				if err := p.read(i, jitter{}, to); err != nil || slices.Min(to.Y) < 0 || int(slices.Max(to.Y)) >= classes || !slices.Equal(to.Tokens[1:], to.Y[:2]) {
-					t.Fatalf("sample %d: %v, %v", i, to, err)
-				}
-			}
+		var all []row
+		for i, r := range rows {
+			all = append(all, row{r, "q" + r, i})
 		}
-	})
+		store(t, filepath.Join(dir, name), parquetBytes(t, all, 2))
+	}
+	put("hub/data/train-00000-of-00002.parquet", "abc", "cab")
+	put("hub/data/train-00001-of-00002.parquet", "bca")
+	put("hub/data/validation-00000-of-00001.parquet", "ccc", "aaa")
+	put("hub/data/test-00000-of-00001.parquet", "x")
+	ds := open(t, "text(path=hub,context=2)", Options{Dir: dir})
+	b := batch(t, ds.Test, 0, 2) // of "cccaaa"; of the training part "abccabbca"
+	if ds.Train.Len() != 7 || !slices.Equal(b.Tokens, []int32{2, 2, 2, 0}) || !strings.Contains(ds.Note, "left out: 1 files of a test set") {
+		t.Errorf("%d samples, %v, %q", ds.Train.Len(), b.Tokens, ds.Note)
+	}
+	if ds := open(t, "text(path=hub,context=2,column=story)", Options{Dir: dir}); ds.Train.Sample().Vocabulary != 4 {
+		t.Errorf("%v", ds.Train.Sample())
+	}
+	for name, tokens := range map[string]string{"train.bin": "\x01\x00\x02\x00\x03\x00", "val.bin": "\x04\x00\x05\x00\x06\x00\x07\x00"} {
+		store(t, filepath.Join(dir, "bins", name), []byte(tokens))
+	}
+	ds = open(t, "text(path=bins,tokens=ids(size=8),context=1)", Options{Dir: dir})
+	if b := batch(t, ds.Test, 0, 3); ds.Train.Len() != 2 || !slices.Equal(b.Tokens, []int32{4, 5, 6}) || !slices.Equal(b.Y, []int32{5, 6, 7}) {
+		t.Errorf("%d samples, %v before %v", ds.Train.Len(), b.Tokens, b.Y)
+	}
+	if ds = open(t, "text(path=bins,tokens=bpe(path=text/testdata),context=1)", Options{Dir: dir}); ds.Train.Sample().Classes != 420 {
+		t.Errorf("%v", ds.Train.Sample())
+	}
+	for spec, want := range map[string]string{
+		"text(path=hub,column=label,context=2)":        `no column "label" of texts; it has "text" (text), "story" (text), "label" (int64); say which: column=…`,
+		"text(path=bins,context=2)":                    "say of which vocabulary they are",
+		"text(path=bins,tokens=ids(size=6),context=1)": "",
+	} {
+		ds, err := Open(spec, Options{Dir: dir})
+		if want == "" && err == nil {
+			want = "token 2 of the file is 6; the vocabulary has 6"
+			var b sgd.Batch
+			err = ds.Test.Batch(sgd.Draw{N: 3}, &b)
+		}
+		if err == nil || !strings.Contains(err.Error(), want) {
+			t.Errorf("%s: %v; want %q", spec, err, want)
+		}
+	}
 }

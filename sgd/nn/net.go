@@ -33,6 +33,7 @@ var (
 	_ sgd.Model     = (*Net)(nil)
 	_ sgd.Resizable = (*Net)(nil)
 	_ sgd.Portable  = (*Net)(nil)
+	_ sgd.Scoring   = (*Net)(nil)
 )
 
 // An evaluation's memory is bounded: larger batches go through in chunks of evalMost
@@ -109,11 +110,19 @@ func (n *Net) Layout() sgd.Layout { return n.layout }
 func (n *Net) SpanFLOPs() []float64 { return append([]float64(nil), n.flops...) }
 
 // Metrics are accuracy, loss and, of more than ten classes, the share of labels among the
-// five best. Where samples have several labels the loss comes first.
+// five best. Where samples have several labels the loss comes first. Of texts there are the
+// perplexity and, where the set says how many bytes a token has, bits a byte.
 func (n *Net) Metrics() []sgd.Metric {
 	all := []sgd.Metric{sgd.Accuracy, sgd.Loss}
 	if n.in.Labels() > 1 {
-		return []sgd.Metric{sgd.Loss, sgd.Accuracy}
+		all = []sgd.Metric{sgd.Loss, sgd.Accuracy}
+		if n.in.Vocabulary > 0 {
+			all = append(all, sgd.Perplexity)
+		}
+		if n.in.Bytes > 0 {
+			all = append(all, sgd.BitsPerByte)
+		}
+		return all
 	}
 	if n.in.Classes > 10 {
 		all = append(all, sgd.Top5)
@@ -192,6 +201,25 @@ func (n *Net) Eval(params []float32, scratch sgd.Scratch, b sgd.Batch) (sgd.Scor
 	}
 	s.ctx, s.params, s.threads = context.Background(), params, 0
 	return s.evalPass(n.inputs(b))
+}
+
+// Scores is what the last layer gives for a batch: see sgd.Scoring. It fails as Grad does.
+func (n *Net) Scores(params []float32, scratch sgd.Scratch, b sgd.Batch) ([]float32, error) {
+	s, err := n.scratch(scratch)
+	if err != nil {
+		return nil, err
+	}
+	if len(params) != n.layout.Size() {
+		return nil, fmt.Errorf("nn: Scores with %d parameters, the layout has %d", len(params), n.layout.Size())
+	}
+	b.Y, b.Share = make([]int32, b.N*n.in.Labels()), nil
+	if err := n.check(b); err != nil {
+		return nil, err
+	}
+	defer s.finish()
+	s.ctx, s.params, s.threads, s.train = context.Background(), params, 0, false
+	in, _ := n.inputs(b)
+	return s.outputs(in, b.N)
 }
 
 func (n *Net) scratch(s sgd.Scratch) (*scratch, error) {

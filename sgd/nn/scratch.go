@@ -112,9 +112,12 @@ func (s *scratch) evalPass(in input, labels []int32) (score sgd.Score, err error
 	defer s.finish()
 	s.train = false
 	classes, size, each := s.net.in.Classes, s.net.in.Len(), s.net.in.Labels()
-	var of []func(z []float32, y int) float64
-	for _, m := range s.net.Metrics() {
-		of = append(of, measures[m])
+	var of []func(z []float32, y int) float64 // nil: it follows from the loss
+	loss, metrics := 0, s.net.Metrics()
+	for i, m := range metrics {
+		if of = append(of, measures[m]); m == sgd.Loss {
+			loss = i
+		}
 	}
 	score.Sums = make([]float64, len(of))
 	chunk := max(evalLeast, min(evalFloats/max(1, s.passes.acts), evalMost))
@@ -127,11 +130,18 @@ func (s *scratch) evalPass(in input, labels []int32) (score sgd.Score, err error
 		for i, y := range labels[:n*each] {
 			z := logits[i*classes : (i+1)*classes]
 			for k, f := range of {
-				score.Sums[k] += f(z, int(y)) / float64(each)
+				if f != nil {
+					score.Sums[k] += f(z, int(y)) / float64(each)
+				}
 			}
 		}
 		score.N += n
 		in, labels = in.from(n*size), labels[n*each:]
+	}
+	for k, f := range of {
+		if f == nil {
+			score.Sums[k] = score.Sums[loss] * metrics[k].LossFactor(s.net.in)
+		}
 	}
 	return score, nil
 }

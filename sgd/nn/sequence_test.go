@@ -1,6 +1,8 @@
 package nn
 
 import (
+	"math"
+	"slices"
 	"strings"
 	"testing"
 
@@ -178,6 +180,48 @@ func TestRolesOfTables(t *testing.T) {
 		}
 		if got := strings.Join(tables, " "); got != want {
 			t.Errorf("%s: tables %s, want %s", model, got, want)
+		}
+	}
+}
+
+// Metrics of texts that follow from the loss are sums of it, and scores are those that an
+// evaluation judges.
+func TestMetricsOfTexts(t *testing.T) {
+	t.Parallel()
+	in := passageOf(4, 6)
+	in.Bytes = 1.5
+	net := mustTextNet(t, in, Embedding{Width: 5}, Linear{Out: 6})
+	if got := net.Metrics(); !slices.Equal(got, []sgd.Metric{sgd.Loss, sgd.Accuracy, sgd.Perplexity, sgd.BitsPerByte}) {
+		t.Errorf("metrics %v", got)
+	}
+	if got := mustTextNet(t, passageOf(4, 6), Embedding{Width: 5}, Linear{Out: 6}).Metrics(); len(got) != 3 {
+		t.Errorf("metrics without bytes: %v", got)
+	}
+	params := make([]float32, net.layout.Size())
+	net.Init(params, 1)
+	b := sgd.Batch{N: 3, Tokens: []int32{0, 1, 2, 3, 4, 5, 0, 1, 2, 3, 4, 5}, Y: []int32{1, 2, 3, 4, 5, 0, 1, 2, 3, 4, 5, 0}}
+	s := net.NewScratch()
+	score, err := net.Eval(params, s, b)
+	if err != nil {
+		t.Fatal(err)
+	}
+	loss := score.Sums[0]
+	if score.Sums[2] != loss || math.Abs(score.Sums[3]-loss/math.Ln2/1.5) > 1e-12 {
+		t.Errorf("sums %v", score.Sums)
+	}
+	z, err := net.Scores(params, s, sgd.Batch{N: 3, Tokens: b.Tokens})
+	if err != nil {
+		t.Fatal(err)
+	}
+	for i, y := range b.Y {
+		loss -= crossEntropy(z[6*i:6*i+6], int(y), 0, 1, nil) / 4
+	}
+	if math.Abs(loss) > 1e-12 {
+		t.Errorf("scores have another loss, by %g", loss)
+	}
+	for _, bad := range []sgd.Batch{{N: 1, Tokens: []int32{9, 0, 0, 0}}, {N: 2, Tokens: b.Tokens[:4]}} {
+		if _, err := net.Scores(params, s, bad); err == nil {
+			t.Errorf("%v has scores", bad.Tokens)
 		}
 	}
 }

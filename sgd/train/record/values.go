@@ -24,7 +24,7 @@ func NewValues(metrics []sgd.Metric, score sgd.Score) (Values, error) {
 	}
 	v := Values{}
 	for i, m := range metrics {
-		x := Recordable(score.Mean(i))
+		x := Recordable(m.Of(score.Mean(i)))
 		if Diverged(x) && !m.LessIsBetter { // as no number, it is the worst there is
 			x = -math.MaxFloat64
 		}

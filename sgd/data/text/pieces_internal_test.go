@@ -1,0 +1,34 @@
+package text
+
+import (
+	"encoding/json"
+	"os"
+	"slices"
+	"testing"
+)
+
+// Pieces are those of GPT-2's pattern, as Python's module regex finds them.
+func TestPieces(t *testing.T) {
+	t.Parallel()
+	b, err := os.ReadFile("testdata/encoded.json")
+	if err != nil {
+		t.Fatal(err)
+	}
+	var all []struct {
+		Text   string
+		Pieces []string
+	}
+	if err := json.Unmarshal(b, &all); err != nil {
+		t.Fatal(err)
+	}
+	for _, c := range all {
+		var got []string
+		for rest := []byte(c.Text); len(rest) > 0; {
+			n := piece(rest)
+			got, rest = append(got, string(rest[:n])), rest[n:]
+		}
+		if !slices.Equal(got, c.Pieces) {
+			t.Errorf("%q: %q, want %q", c.Text, got, c.Pieces)
+		}
+	}
+}
