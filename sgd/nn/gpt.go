@@ -122,7 +122,12 @@ func (m GPT) New(in sgd.Sample) (sgd.Model, error) {
 	} else {
 		layers, modules = append(layers, Linear{Out: in.Classes, Init: init, NoBias: true, Role: sgd.Embedding}), append(modules, "lm_head")
 	}
-	return newNamed(in, m.Smoothing, modules, layers)
+	n, err := newNamed(in, m.Smoothing, modules, layers)
+	if err != nil {
+		return nil, err
+	}
+	n.forms = forms{turned: []string{".c_attn", ".c_proj", ".c_fc"}, longer: "transformer.wpe"}
+	return n, nil
 }
 
 // New builds the model for texts.
@@ -139,7 +144,13 @@ func (m Llama) New(in sgd.Sample) (sgd.Model, error) {
 		hidden = (8*m.Width/3 + 63) / 64 * 64
 	}
 	layers := Sequential{Embedding{Width: m.Width, Init: init}}
-	for range m.Layers {
+	modules, splits := []string{"model.embed_tokens"}, map[string]split{}
+	for i := range m.Layers {
+		block := fmt.Sprintf("model.layers.%d.", i)
+		attention, mlp := block+"self_attn", block+"mlp"
+		modules = append(modules, block+"input_layernorm", attention, attention+".o_proj", block+"post_attention_layernorm", mlp, mlp+".down_proj")
+		splits[attention] = split{{attention + ".q_proj", m.Heads * head}, {attention + ".k_proj", kv * head}, {attention + ".v_proj", kv * head}}
+		splits[mlp] = split{{mlp + ".gate_proj", hidden}, {mlp + ".up_proj", hidden}}
 		layers = append(layers,
 			Residual{Body: Sequential{RMSNorm{},
 				Linear{Out: (m.Heads + 2*kv) * head, Init: init, NoBias: true},
@@ -149,5 +160,10 @@ func (m Llama) New(in sgd.Sample) (sgd.Model, error) {
 				Linear{Out: 2 * hidden, Init: init, NoBias: true}, SwiGLU{},
 				Linear{Out: m.Width, Init: ends, NoBias: true}}})
 	}
-	return New(in, m.Smoothing, append(layers, RMSNorm{}, Linear{Out: in.Classes, Init: init, NoBias: true, Role: sgd.Embedding})...)
+	n, err := newNamed(in, m.Smoothing, append(modules, "model.norm", "lm_head"), append(layers, RMSNorm{}, Linear{Out: in.Classes, Init: init, NoBias: true, Role: sgd.Embedding}))
+	if err != nil {
+		return nil, err
+	}
+	n.forms = forms{splits: splits}
+	return n, nil
 }
