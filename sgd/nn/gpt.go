@@ -17,14 +17,14 @@ import (
 // a norm, and the table again as the classifier. Weights start at N(0, 0.02²), those that
 // end in a sum at N(0, 0.02²/(2·Layers)). GELU is the exact one, and by default no layer
 // has a bias, as in nanoGPT; GPT-2 has biases, and the approximation by tanh. Dropout is
-// behind the tables and in front of each sum. The context is that of the data.
+// behind the tables, among the weights of attention and in front of each sum. The context is that of the data.
 type GPT struct {
 	Layers    int     `doc:"number of blocks"`
 	Heads     int     `doc:"heads of attention, a divisor of width"`
 	Width     int     `doc:"values of a position"`
 	Bias      bool    `doc:"dense layers and norms have a bias"`
 	Tied      bool    `doc:"the classifier is the table of tokens"`
-	Dropout   float64 `doc:"share of values dropped in training, behind the tables and in front of each sum"`
+	Dropout   float64 `doc:"share of values dropped in training, behind the tables, among the weights of attention and in front of each sum"`
 	Smoothing float64 `doc:"label smoothing in [0, 1)"`
 }
 
@@ -109,7 +109,7 @@ func (m GPT) New(in sgd.Sample) (sgd.Model, error) {
 		block := fmt.Sprintf("transformer.h.%d.", i)
 		layers = append(layers,
 			Residual{Body: dropped(norm,
-				Linear{Out: 3 * m.Width, Init: init, NoBias: !m.Bias}, Attention{Heads: m.Heads},
+				Linear{Out: 3 * m.Width, Init: init, NoBias: !m.Bias}, Attention{Heads: m.Heads, Dropout: m.Dropout},
 				Linear{Out: m.Width, Init: ends, NoBias: !m.Bias})},
 			Residual{Body: dropped(norm,
 				Linear{Out: 4 * m.Width, Init: init, NoBias: !m.Bias}, GELU{},
