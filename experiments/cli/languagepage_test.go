@@ -1,11 +1,15 @@
 package cli_test
 
 import (
+	"bytes"
+	"encoding/binary"
 	"os"
 	"path/filepath"
 	"regexp"
 	"strings"
 	"testing"
+
+	"github.com/parquet-go/parquet-go"
 
 	"github.com/gradlab/gradlab/internal/program"
 )
@@ -20,7 +24,33 @@ func TestLanguagePage(t *testing.T) {
 	}
 	dir := t.TempDir()
 	text := strings.Repeat("to be, or not to be: that is the question\n", 1115394/42+1)[:1115394]
-	for name, b := range map[string]string{"data/shakespeare/input.txt": text, "mine.txt": text[:9000]} {
+	files := map[string]string{"data/shakespeare/input.txt": text, "mine.txt": text[:9000]}
+	for _, name := range []string{"vocab.json", "merges.txt"} {
+		b, err := os.ReadFile("../../sgd/data/text/testdata/" + name)
+		if err != nil {
+			t.Fatal(err)
+		}
+		files["data/gpt2/"+name] = string(b)
+	}
+	for _, part := range []string{"train", "val"} {
+		type row struct {
+			Text string `parquet:"text"`
+		}
+		var b bytes.Buffer
+		if err := parquet.Write(&b, []row{{text[:3000]}, {text[3000:9000]}}); err != nil {
+			t.Fatal(err)
+		}
+		files["data/wikitext/"+part+"-00000-of-00001.parquet"] = b.String()
+		bin := make([]byte, 1024, 5024) // a header of llm.c, and 2,000 tokens
+		for i, word := range []uint32{20240520, 1, 2000} {
+			binary.LittleEndian.PutUint32(bin[4*i:], word)
+		}
+		for i := range 2000 {
+			bin = binary.LittleEndian.AppendUint16(bin, uint16(i%400))
+		}
+		files["data/fineweb10B/fineweb_"+part+"_000000.bin"] = string(bin)
+	}
+	for name, b := range files {
 		path := filepath.Join(dir, name)
 		if err := os.MkdirAll(filepath.Dir(path), 0o755); err != nil {
 			t.Fatal(err)

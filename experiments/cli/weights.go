@@ -62,8 +62,9 @@ func (e *env) weightsCommand() *cobra.Command {
 		Short: "A run's final weights as PyTorch names them, in safetensors",
 		Long: `Weights writes the final parameters of a run as a safetensors file, weights.safetensors
 in the run's folder unless FILE says otherwise. Tensors have PyTorch's shapes, and
-torchvision's names where torchvision has the network: resnet18 to resnet152, vgg16,
-alexnet, inception3. load_file and load_state_dict read it. Of model=external they are
+torchvision's names where torchvision has the network (resnet18 to resnet152, vgg16,
+alexnet, inception3), and those of Hugging Face's files for gpt and llama. load_file and
+load_state_dict read it. Of model=external they are
 those of the program: the state_dict of its module.
 
 Such a file is also where a run can begin: gradlab run RECIPE init=FILE. What

@@ -217,11 +217,6 @@ func curvesOf(t *Task) Section {
 	return s
 }
 
-// texts says whether samples are texts, so that there are tokens.
-func (t *Task) texts() bool {
-	return slices.ContainsFunc(t.Configs, func(c *Config) bool { return c.Texts })
-}
-
 // isNoisy says whether a run measured its noise scale.
 func isNoisy(t *Task) bool {
 	for _, c := range t.Configs {

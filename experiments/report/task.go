@@ -440,3 +440,8 @@ func (t *Task) Points(d Behind) string {
 
 // Share words a score with its interval.
 func (t *Task) Share(s stats.Summary) string { return words(s, t.score) }
+
+// texts says whether samples are texts, so that there are tokens.
+func (t *Task) texts() bool {
+	return slices.ContainsFunc(t.Configs, func(c *Config) bool { return c.Texts })
+}

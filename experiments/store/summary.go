@@ -177,10 +177,7 @@ func summary(groups []*Group) (t figure.Table, err error) {
 			if err != nil {
 				return t, err
 			}
-			row = append(row, reach(way.Seconds, progress.Seconds), reach(way.Bytes, inBytes))
-			if texts {
-				row = append(row, reach(way.Tokens, inTokens))
-			}
+			row = append(row, way.cells(texts)...)
 		}
 		if stale {
 			row = append(row, fmt.Sprintf("%.1f / %.0f", g.Summary(columns[6]).Mean, g.Summary(columns[7]).Max))

@@ -127,10 +127,8 @@ func (c *Comparison) table() figure.Table {
 			row = append(row, show(g.Seconds, progress.Seconds))
 		}
 		if c.Target.Asked() {
-			row = append(row, reach(g.To.Updates, func(x float64) string { return fmt.Sprintf("%.0f", x) }), reach(g.To.Seconds, progress.Seconds), reach(g.To.Bytes, inBytes))
-			if texts {
-				row = append(row, reach(g.To.Tokens, inTokens))
-			}
+			row = append(row, reach(g.To.Updates, func(x float64) string { return fmt.Sprintf("%.0f", x) }))
+			row = append(row, g.To.cells(texts)...)
 		}
 		t.Rows = append(t.Rows, row)
 	}
@@ -154,8 +152,14 @@ func show(m Maybe, word func(float64) string) string {
 	return word(float64(m))
 }
 
-// inTokens writes a number of tokens.
-func inTokens(x float64) string { return fmt.Sprintf("%.0f", x) }
+// cells are the time and bytes of a table, and where there are texts the tokens.
+func (w Way) cells(texts bool) []string {
+	out := []string{reach(w.Seconds, progress.Seconds), reach(w.Bytes, inBytes)}
+	if texts {
+		out = append(out, reach(w.Tokens, func(x float64) string { return fmt.Sprintf("%.0f", x) }))
+	}
+	return out
+}
 
 func inBytes(x float64) string { return progress.Bytes(uint64(max(0, x))) }
 

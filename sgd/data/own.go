@@ -103,6 +103,8 @@ func ReaderOf(path string) string {
 		return fmt.Sprintf("npy(path=%s)", filepath.Dir(path))
 	case ".txt":
 		return fmt.Sprintf("text(path=%s)", path)
+	case ".bin":
+		return fmt.Sprintf("text(path=%s,tokens=bpe(path=…))", path)
 	case ".tar", ".zip", ".parquet":
 		return fmt.Sprintf("pictures(path=%s)", path)
 	}

@@ -22,12 +22,11 @@ func (l Dropout) bind(b *builder, x int) (int, error) {
 		return 0, fmt.Errorf("nn: dropout must be in [0, 1), not %g", l.Rate)
 	}
 	b.name("dropout")
-	d := &dropout{layer: uint64(b.counts["dropout"]), size: b.shape(x).Len()}
-	d.below = uint64(min(math.Round(l.Rate*(1<<16)), 1<<16-1))
-	if d.below == 0 {
+	d := newDropout(l.Rate, b.counts["dropout"])
+	if d == nil {
 		return x, nil
 	}
-	d.scale = float32((1 << 16) / float64(1<<16-d.below))
+	d.size = b.shape(x).Len()
 	if f, ok := b.last(x).(*dense); ok && f.relu && f.drop == nil {
 		f.drop = d
 		return x, nil
@@ -42,6 +41,16 @@ type dropout struct {
 	scale float32
 }
 
+// newDropout is one of a layer; nil if it drops nothing.
+func newDropout(rate float64, layer int) *dropout {
+	d := &dropout{layer: uint64(layer), below: uint64(min(math.Round(rate*(1<<16)), 1<<16-1))}
+	if d.below == 0 {
+		return nil
+	}
+	d.scale = float32((1 << 16) / float64(1<<16-d.below))
+	return d
+}
+
 func (*dropout) traits() traits     { return traits{spoils: true, passes: true} }
 func (d *dropout) instance([]op) op { return dropoutOp{dropout: d} }
 
@@ -51,16 +60,20 @@ func (d *dropout) mask(r *run, p *microbatch, from, to []float32) {
 	for s := p.lo; s < p.hi; s++ {
 		key := layer.With(r.first + uint64(s))
 		at := (s - p.lo) * d.size
-		x, y := from[at:at+d.size], to[at:at+d.size]
-		for j := 0; j < len(x); j += 4 {
-			bits := key.Uint64(uint64(j / 4))
-			for k := j; k < min(j+4, len(x)); k++ {
-				// keep is all ones if the value stays: no branch, which chance
-				// would mispredict.
-				keep := uint32(int64(bits&0xffff-d.below)>>63) ^ math.MaxUint32
-				y[k] = math.Float32frombits(math.Float32bits(x[k]*d.scale) & keep)
-				bits >>= 16
-			}
+		d.drop(key, to[at:at+d.size], from[at:at+d.size])
+	}
+}
+
+// drop drops values of x on the way to y, which may be the same.
+func (d *dropout) drop(key rng.Key, y, x []float32) {
+	for j := 0; j < len(x); j += 4 {
+		bits := key.Uint64(uint64(j / 4))
+		for k := j; k < min(j+4, len(x)); k++ {
+			// keep is all ones if the value stays: no branch, which chance
+			// would mispredict.
+			keep := uint32(int64(bits&0xffff-d.below)>>63) ^ math.MaxUint32
+			y[k] = math.Float32frombits(math.Float32bits(x[k]*d.scale) & keep)
+			bits >>= 16
 		}
 	}
 }

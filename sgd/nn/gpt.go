@@ -17,14 +17,14 @@ import (
 // a norm, and the table again as the classifier. Weights start at N(0, 0.02²), those that
 // end in a sum at N(0, 0.02²/(2·Layers)). GELU is the exact one, and by default no layer
 // has a bias, as in nanoGPT; GPT-2 has biases, and the approximation by tanh. Dropout is
-// behind the tables and in front of each sum. The context is that of the data.
+// behind the tables, among the weights of attention and in front of each sum. The context is that of the data.
 type GPT struct {
 	Layers    int     `doc:"number of blocks"`
 	Heads     int     `doc:"heads of attention, a divisor of width"`
 	Width     int     `doc:"values of a position"`
 	Bias      bool    `doc:"dense layers and norms have a bias"`
 	Tied      bool    `doc:"the classifier is the table of tokens"`
-	Dropout   float64 `doc:"share of values dropped in training, behind the tables and in front of each sum"`
+	Dropout   float64 `doc:"share of values dropped in training, behind the tables, among the weights of attention and in front of each sum"`
 	Smoothing float64 `doc:"label smoothing in [0, 1)"`
 }
 
@@ -109,7 +109,7 @@ func (m GPT) New(in sgd.Sample) (sgd.Model, error) {
 		block := fmt.Sprintf("transformer.h.%d.", i)
 		layers = append(layers,
 			Residual{Body: dropped(norm,
-				Linear{Out: 3 * m.Width, Init: init, NoBias: !m.Bias}, Attention{Heads: m.Heads},
+				Linear{Out: 3 * m.Width, Init: init, NoBias: !m.Bias}, Attention{Heads: m.Heads, Dropout: m.Dropout},
 				Linear{Out: m.Width, Init: ends, NoBias: !m.Bias})},
 			Residual{Body: dropped(norm,
 				Linear{Out: 4 * m.Width, Init: init, NoBias: !m.Bias}, GELU{},
@@ -122,7 +122,12 @@ func (m GPT) New(in sgd.Sample) (sgd.Model, error) {
 	} else {
 		layers, modules = append(layers, Linear{Out: in.Classes, Init: init, NoBias: true, Role: sgd.Embedding}), append(modules, "lm_head")
 	}
-	return newNamed(in, m.Smoothing, modules, layers)
+	n, err := newNamed(in, m.Smoothing, modules, layers)
+	if err != nil {
+		return nil, err
+	}
+	n.forms = forms{turned: []string{".c_attn", ".c_proj", ".c_fc"}, longer: "transformer.wpe"}
+	return n, nil
 }
 
 // New builds the model for texts.
@@ -139,7 +144,13 @@ func (m Llama) New(in sgd.Sample) (sgd.Model, error) {
 		hidden = (8*m.Width/3 + 63) / 64 * 64
 	}
 	layers := Sequential{Embedding{Width: m.Width, Init: init}}
-	for range m.Layers {
+	modules, splits := []string{"model.embed_tokens"}, map[string]split{}
+	for i := range m.Layers {
+		block := fmt.Sprintf("model.layers.%d.", i)
+		attention, mlp := block+"self_attn", block+"mlp"
+		modules = append(modules, block+"input_layernorm", attention, attention+".o_proj", block+"post_attention_layernorm", mlp, mlp+".down_proj")
+		splits[attention] = split{{attention + ".q_proj", m.Heads * head}, {attention + ".k_proj", kv * head}, {attention + ".v_proj", kv * head}}
+		splits[mlp] = split{{mlp + ".gate_proj", hidden}, {mlp + ".up_proj", hidden}}
 		layers = append(layers,
 			Residual{Body: Sequential{RMSNorm{},
 				Linear{Out: (m.Heads + 2*kv) * head, Init: init, NoBias: true},
@@ -149,5 +160,10 @@ func (m Llama) New(in sgd.Sample) (sgd.Model, error) {
 				Linear{Out: 2 * hidden, Init: init, NoBias: true}, SwiGLU{},
 				Linear{Out: m.Width, Init: ends, NoBias: true}}})
 	}
-	return New(in, m.Smoothing, append(layers, RMSNorm{}, Linear{Out: in.Classes, Init: init, NoBias: true, Role: sgd.Embedding})...)
+	n, err := newNamed(in, m.Smoothing, append(modules, "model.norm", "lm_head"), append(layers, RMSNorm{}, Linear{Out: in.Classes, Init: init, NoBias: true, Role: sgd.Embedding}))
+	if err != nil {
+		return nil, err
+	}
+	n.forms = forms{splits: splits}
+	return n, nil
 }

@@ -23,6 +23,7 @@ type Net struct {
 	plan      *plan
 	out       int              // the value of the logits
 	modules   []string         // PyTorch's, by layers with parameters; nil: those of the layout
+	forms     forms            // of modules in files
 	places    map[int]rowShape // see builder
 	first     []float32        // weights to begin with, whatever the seed; nil: the layers' laws
 	looks     []look           // at each sample of an evaluation; at most one: as it is

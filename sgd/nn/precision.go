@@ -46,7 +46,7 @@ func (n *Net) With(o Options) (*Net, error) {
 	if err != nil {
 		return nil, err
 	}
-	other.modules, other.first, other.looks = n.modules, n.first, n.looks
+	other.modules, other.forms, other.first, other.looks = n.modules, n.forms, n.first, n.looks
 	return other, nil
 }
 

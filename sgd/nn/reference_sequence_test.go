@@ -3,6 +3,7 @@ package nn
 import (
 	"math"
 
+	"github.com/gradlab/gradlab/internal/rng"
 	"github.com/gradlab/gradlab/sgd"
 )
 
@@ -199,17 +200,32 @@ func (r *reference) attention(l Attention, x images) (images, derivative) {
 			p[row+j] /= sum
 		}
 	}
+	// What a weight is multiplied by: 0 where it is dropped.
+	r.attentions++
+	stays := func(int) float64 { return 1 }
+	if rate := math.Round(l.Dropout*(1<<16)) / (1 << 16); r.train && rate > 0 {
+		stays = func(w int) float64 {
+			s, query, key := w/(l.Heads*length*length), w/length%(l.Heads*length), w%length
+			draws := rng.New(r.seed, "attention").With(uint64(r.attentions)).With(r.first + uint64(s)).With(uint64(query))
+			if float64(draws.Uint64(uint64(key/4))>>(16*(key%4))&0xffff)/(1<<16) < rate {
+				return 0
+			}
+			return 1 / (1 - rate)
+		}
+	}
+	mask := make([]float64, len(p))
 	each(func(w, _, _, v, o int) {
+		mask[w] = stays(w)
 		for c := range d {
-			y.v[o+c] += p[w] * x.v[v+c]
+			y.v[o+c] += p[w] * mask[w] * x.v[v+c]
 		}
 	})
 	return y, func(dy []float64) []float64 {
 		dx, dp, mean := make([]float64, len(x.v)), make([]float64, len(p)), make([]float64, len(p)/length)
 		each(func(w, _, _, v, o int) {
 			for c := range d {
-				dp[w] += dy[o+c] * x.v[v+c]
-				dx[v+c] += p[w] * dy[o+c]
+				dp[w] += mask[w] * dy[o+c] * x.v[v+c]
+				dx[v+c] += p[w] * mask[w] * dy[o+c]
 			}
 			mean[w/length] += p[w] * dp[w]
 		})

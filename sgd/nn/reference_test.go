@@ -19,7 +19,7 @@ type reference struct {
 	first, seed  uint64
 	n            int
 
-	spans, drops int // met so far
+	spans, drops, attentions int // met so far
 
 	// margin is how close it came to deciding otherwise: the smallest |x| at a
 	// ReLU and lead of a maximum, but for exact ties, which rounding leaves alone.
@@ -49,7 +49,7 @@ type derivative func(dy []float64) []float64
 
 // loss returns the mean loss and, in training, sets the gradient.
 func (r *reference) loss(x []float64, labels []int32) float64 {
-	r.n, r.spans, r.drops = len(labels)/r.net.in.Labels(), 0, 0
+	r.n, r.spans, r.drops, r.attentions = len(labels)/r.net.in.Labels(), 0, 0, 0
 	r.margin, r.spread = math.Inf(1), math.Inf(1)
 	z, back := r.layer(r.net.layers, images{r.net.in.Shape, true, x})
 	smoothing := r.net.smoothing

@@ -6,6 +6,7 @@ import (
 
 	"github.com/gradlab/gradlab/internal/f32"
 	"github.com/gradlab/gradlab/internal/portable"
+	"github.com/gradlab/gradlab/internal/rng"
 	"github.com/gradlab/gradlab/sgd"
 )
 
@@ -255,9 +256,14 @@ func (o rotaryOp) turn(rows []float32, sign float32) {
 // With KVHeads below Heads, Heads/KVHeads queries share a key and a value (Ainslie et al.
 // 2023, arXiv 2305.13245). Scores are made for some queries at a time, ahead and again on
 // the way back, so memory grows with the length of a sequence and not with its square.
+//
+// In training a share Dropout of the weights P is dropped, as Dropout does with values: the mask
+// of query i of head h has the key (batch seed, "attention", layer, stream position of the sample,
+// h·length + i), and value j is the weight of key j.
 type Attention struct {
 	Heads   int
 	KVHeads int // a divisor of Heads; 0 is Heads
+	Dropout float64
 }
 
 func (l Attention) bind(b *builder, x int) (int, error) {
@@ -271,7 +277,10 @@ func (l Attention) bind(b *builder, x int) (int, error) {
 	if l.Heads < 1 || l.KVHeads < 1 || l.Heads%l.KVHeads != 0 || s.C%all != 0 {
 		return 0, fmt.Errorf("nn: %s cannot cut rows of %d values into %d heads of queries and %d of keys and of values", name, s.C, l.Heads, l.KVHeads)
 	}
-	a := &attention{Attention: l, width: s.C / all, row: s.C, length: s.H * s.W}
+	if !(l.Dropout >= 0 && l.Dropout < 1) {
+		return 0, fmt.Errorf("nn: %s: dropout must be in [0, 1), not %g", name, l.Dropout)
+	}
+	a := &attention{Attention: l, width: s.C / all, row: s.C, length: s.H * s.W, drop: newDropout(l.Dropout, b.counts["attention"])}
 	if len(b.flops) > 0 { // it has no span: the layer before it is billed
 		b.flops[len(b.flops)-1] += float64(2 * float64(l.Heads) * float64(a.length) * float64(a.length) * float64(a.width))
 	}
@@ -282,6 +291,7 @@ type attention struct {
 	Attention
 	width       int // of a head
 	row, length int // values of a position, positions of a sample
+	drop        *dropout
 }
 
 func (*attention) traits() traits     { return traits{readsX: true} }
@@ -311,6 +321,9 @@ func (a attentionOp) forward(r *run, p *microbatch) {
 			for lo := 0; lo < a.length; lo += attentionRows {
 				hi := min(lo+attentionRows, a.length)
 				a.weights(scores, x, h, lo, hi)
+				if r.train {
+					a.mask(r, p.lo+s, h, lo, hi, scores, scores)
+				}
 				f32.GemmSerial(false, false, hi-lo, a.width, hi, 1, scores, hi, x[a.value(h):], a.row, 0, y[lo*out+h*a.width:], out)
 			}
 		}
@@ -328,6 +341,19 @@ func (a attentionOp) weights(dst, x []float32, h, lo, hi int) {
 	}
 }
 
+// mask drops weights of queries lo … hi−1 of a head, or their gradients, hi a row, of a sample on
+// the way from one place to another, which may be the same. Without dropout it does nothing.
+func (a attentionOp) mask(r *run, sample, h, lo, hi int, to, from []float32) {
+	if a.drop == nil {
+		return
+	}
+	key := rng.New(r.seed, "attention").With(a.drop.layer).With(r.first + uint64(sample))
+	for i := lo; i < hi; i++ {
+		row := (i - lo) * hi
+		a.drop.drop(key.With(uint64(h*a.length+i)), to[row:row+hi], from[row:row+hi])
+	}
+}
+
 // softmax is v = exp(v)/Σexp(v), in place.
 func softmax(v []float32) { f32.Scale(v, float32(1/f32.ExpSum(v, v, f32.Max(v)))) }
 
@@ -336,8 +362,11 @@ func (a attentionOp) backward(r *run, p *microbatch) {
 		return
 	}
 	out, scale := a.Heads*a.width, float32(1/math.Sqrt(float64(a.width)))
-	space := r.space(p.slot, 2*attentionRows*a.length)
-	weights, slopes := space[:len(space)/2], space[len(space)/2:]
+	space := r.space(p.slot, 3*attentionRows*a.length)
+	weights, slopes, dropped := space[:len(space)/3], space[len(space)/3:2*len(space)/3], space[2*len(space)/3:]
+	if a.drop == nil {
+		dropped = weights
+	}
 	clear(p.dx)
 	for s := range p.n() {
 		x, dx := p.x[s*a.length*a.row:(s+1)*a.length*a.row], p.dx[s*a.length*a.row:(s+1)*a.length*a.row]
@@ -348,8 +377,10 @@ func (a attentionOp) backward(r *run, p *microbatch) {
 				hi := min(lo+attentionRows, a.length)
 				rows, dOut := hi-lo, dy[lo*out+h*a.width:]
 				a.weights(weights, x, h, lo, hi)
-				f32.GemmSerial(true, false, hi, a.width, rows, 1, weights, hi, dOut, out, 1, dx[value:], a.row)
+				a.mask(r, p.lo+s, h, lo, hi, dropped, weights)
+				f32.GemmSerial(true, false, hi, a.width, rows, 1, dropped, hi, dOut, out, 1, dx[value:], a.row)
 				f32.GemmSerial(false, true, rows, hi, a.width, 1, dOut, out, x[value:], a.row, 0, slopes, hi)
+				a.mask(r, p.lo+s, h, lo, hi, slopes, slopes)
 				for i := range rows {
 					dp, p := slopes[i*hi:(i+1)*hi], weights[i*hi:(i+1)*hi]
 					f32.SoftmaxGrad(dp, dp, p, float32(f32.Dot(p, dp)))

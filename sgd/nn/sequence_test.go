@@ -43,6 +43,7 @@ func TestSequenceGradients(t *testing.T) {
 		"attention to one key":  {Linear{Out: 12}, Attention{Heads: 4, KVHeads: 1}},
 		"attention in residual": {Residual{Body: Sequential{LayerNorm{}, Linear{Out: 18}, Attention{Heads: 3}}}},
 		"dropout":               {Dropout{Rate: 0.3}},
+		"attention dropped":     {Linear{Out: 16}, Attention{Heads: 4, KVHeads: 2, Dropout: 0.4}, Linear{Out: 12}, Attention{Heads: 2, Dropout: 0.2}},
 	} {
 		t.Run(name, func(t *testing.T) {
 			in := passageOf(5, 7)
@@ -114,15 +115,16 @@ func TestSequencesAreRefused(t *testing.T) {
 		in     sgd.Sample
 		layers Sequential
 	}{
-		"the first layer must be an Embedding": {text, Sequential{Linear{Out: 5}}},
-		"embedding1 reads tokens":              {picture, Sequential{Embedding{Width: 3}}},
-		"embedding2 reads tokens":              {text, Sequential{Embedding{Width: 3}, Embedding{Width: 3}}},
-		"needs an Embedding before it":         {picture, Sequential{Unembedding{}}},
-		"the table has rows of 3":              {text, Sequential{Embedding{Width: 3}, Linear{Out: 4}, Unembedding{}}},
-		"want 4 labels of 5 classes":           {text, Sequential{Embedding{Width: 3}, Dense{Out: 5}}},
-		"cannot cut rows of 4 values":          {text, Sequential{Embedding{Width: 4}, Attention{Heads: 2}}},
-		"heads of an even width":               {text, Sequential{Embedding{Width: 6}, Rotary{Heads: 2, Width: 3}}},
-		"rows of an even width, not 3":         {text, Sequential{Embedding{Width: 3}, SwiGLU{}}},
+		"the first layer must be an Embedding":  {text, Sequential{Linear{Out: 5}}},
+		"embedding1 reads tokens":               {picture, Sequential{Embedding{Width: 3}}},
+		"embedding2 reads tokens":               {text, Sequential{Embedding{Width: 3}, Embedding{Width: 3}}},
+		"needs an Embedding before it":          {picture, Sequential{Unembedding{}}},
+		"the table has rows of 3":               {text, Sequential{Embedding{Width: 3}, Linear{Out: 4}, Unembedding{}}},
+		"want 4 labels of 5 classes":            {text, Sequential{Embedding{Width: 3}, Dense{Out: 5}}},
+		"cannot cut rows of 4 values":           {text, Sequential{Embedding{Width: 4}, Attention{Heads: 2}}},
+		"attention1: dropout must be in [0, 1)": {text, Sequential{Embedding{Width: 3}, Attention{Heads: 1, Dropout: 1}}},
+		"heads of an even width":                {text, Sequential{Embedding{Width: 6}, Rotary{Heads: 2, Width: 3}}},
+		"rows of an even width, not 3":          {text, Sequential{Embedding{Width: 3}, SwiGLU{}}},
 	} {
 		if _, err := New(c.in, 0, c.layers...); err == nil || !strings.Contains(err.Error(), want) {
 			t.Errorf("want an error with %q, got %v", want, err)

@@ -28,7 +28,7 @@ func (n *Net) At(side int) (sgd.Model, error) {
 				s.Name, s.Rows, s.Cols, n.in.H, o.Rows, o.Cols, side)
 		}
 	}
-	other.modules, other.first, other.looks, other.whole = n.modules, n.first, n.looks, n.family()
+	other.modules, other.forms, other.first, other.looks, other.whole = n.modules, n.forms, n.first, n.looks, n.family()
 	return other, nil
 }
 

@@ -1,6 +1,7 @@
 package nn
 
 import (
+	"bytes"
 	"encoding/binary"
 	"fmt"
 	"maps"
@@ -21,6 +22,14 @@ import (
 // those of the layout with PyTorch's endings: conv1.weight, bn1.weight, bn1.bias,
 // bn1.running_mean, bn1.running_var, dense1.weight.
 //
+// Those of language models have the names and shapes of Hugging Face's files, which cut some of
+// our tensors into several, and keep those of GPT-2 with columns for rows:
+//
+//	here                                          there
+//	gpt: queries, keys, values; projections       transformer.h.0.attn.c_attn, …: in × out
+//	llama: queries, keys and values in one        self_attn.q_proj, .k_proj, .v_proj
+//	llama: gates, then the other hidden units     mlp.gate_proj, .up_proj
+//
 //	here                                          there
 //	convolution: rows of ky, kx, in               out × in × ky × kx
 //	dense layer behind images: rows of h, w, c    out × (c·h·w)
@@ -35,11 +44,36 @@ type rowShape struct {
 // endings of tensors, by those of spans.
 var endings = map[string]string{"weight": "weight", "bias": "bias", "scale": "weight", "shift": "bias", "mean": "running_mean", "var": "running_var"}
 
-// Tensor is a span as a file of weights has it.
+// Tensor is a span as a file of weights has it, or some of its rows: several tensors of a span
+// stand behind each other.
 type Tensor struct {
-	Name  string
-	Shape []int    // of as many values as the span
-	place rowShape // C is 0: in the order of the span
+	Name   string
+	Shape  []int    // of as many values as the rows
+	place  rowShape // C is 0: in the order of the span
+	turned bool     // there, columns are rows; those of nanoGPT are not
+	longer bool     // there may be more rows, of which the first count
+}
+
+// size is how many values it has.
+func (t Tensor) size() int {
+	n := 1
+	for _, d := range t.Shape {
+		n *= d
+	}
+	return n
+}
+
+// split is a module that others have as several, of so many rows each.
+type split []struct {
+	name string
+	rows int
+}
+
+// forms is what is different in the files of others, by names of modules.
+type forms struct {
+	splits map[string]split
+	turned []string // ends of names
+	longer string   // of tables with a row a position
 }
 
 // torchTensors lists the tensors of the spans.
@@ -64,8 +98,18 @@ func (n *Net) torchTensors() []Tensor {
 			t.Shape = []int{s.Rows, t.place.C, t.place.H, t.place.W}
 		case ending == "weight":
 			t.Shape = []int{s.Rows, s.Cols}
+			t.longer = name == n.forms.longer
+			if t.turned = slices.ContainsFunc(n.forms.turned, func(end string) bool { return strings.HasSuffix(name, end) }); t.turned {
+				t.Shape = []int{s.Cols, s.Rows}
+			}
 		}
-		out = append(out, t)
+		parts := n.forms.splits[name]
+		for _, p := range parts {
+			out = append(out, Tensor{Name: p.name + "." + endings[ending], Shape: []int{p.rows, s.Cols}})
+		}
+		if parts == nil {
+			out = append(out, t)
+		}
 	}
 	return out
 }
@@ -75,7 +119,11 @@ func (t Tensor) each(rows, cols int, fn func(here, there int)) {
 	p := t.place
 	if p.C == 0 {
 		for i := range rows * cols {
-			fn(i, i)
+			there := i
+			if t.turned {
+				there = i%cols*rows + i/cols
+			}
+			fn(i, there)
 		}
 		return
 	}
@@ -98,19 +146,32 @@ func (n *Net) Weights(params []float32) ([]byte, error) {
 }
 
 // EncodeWeights encodes params, of the layout's size, as a safetensors file of float32
-// tensors, one for each span.
+// tensors, in the order of spans.
 func EncodeWeights(l sgd.Layout, tensors []Tensor, params []float32) ([]byte, error) {
 	if len(params) != l.Size() {
 		return nil, fmt.Errorf("nn: weights of %d values, the layout has %d", len(params), l.Size())
 	}
 	f := safetensors.File{Meta: map[string]string{"format": "pt"}}
-	for i, t := range tensors {
-		s := l.Spans[i]
-		here, there := l.View(params, i), make([]float32, s.Len())
-		t.each(s.Rows, s.Cols, func(a, b int) { there[b] = here[a] })
+	at, cols := 0, columns(l)
+	for _, t := range tensors {
+		n := t.size()
+		here, there := params[at:at+n], make([]float32, n)
+		t.each(n/cols(at), cols(at), func(a, b int) { there[b] = here[a] })
+		at += n
 		f.Tensors = append(f.Tensors, safetensors.Tensor{Name: t.Name, DType: "F32", Shape: t.Shape, Data: f32.AppendBytes(nil, there)})
 	}
 	return f.Encode(nil)
+}
+
+// columns tells how many columns the span has that a value lies in.
+func columns(l sgd.Layout) func(at int) int {
+	i := 0
+	return func(at int) int {
+		for l.Spans[i].End() <= at {
+			i++
+		}
+		return l.Spans[i].Cols
+	}
 }
 
 // trained is in front of the names in the files of runs, whose tensors are spans.
@@ -126,7 +187,7 @@ func (n *Net) SetWeights(params []float32, file []byte) error {
 }
 
 // DecodeWeights sets params, of the layout's size, from a safetensors file with these
-// tensors, one for each span, or from the model.safetensors of a run: see SetWeights.
+// tensors, in the order of spans, or from the model.safetensors of a run: see SetWeights.
 func DecodeWeights(l sgd.Layout, tensors []Tensor, params []float32, file []byte) error {
 	if len(params) != l.Size() {
 		return fmt.Errorf("nn: weights for %d values, the layout has %d", len(params), l.Size())
@@ -135,20 +196,25 @@ func DecodeWeights(l sgd.Layout, tensors []Tensor, params []float32, file []byte
 	if err != nil {
 		return fmt.Errorf("nn: %w", err)
 	}
-	there := map[string]safetensors.Tensor{}
-	own := false
-	for _, t := range f.Tensors {
-		if !strings.HasSuffix(t.Name, "num_batches_tracked") && !strings.HasPrefix(t.Name, "AuxLogits.") {
-			there[t.Name] = t
-			own = own || strings.HasPrefix(t.Name, trained)
+	there, own := named(f, tensors)
+	if own {
+		tensors = nil
+		for _, s := range l.Spans {
+			tensors = append(tensors, Tensor{Name: trained + s.Name, Shape: []int{s.Rows, s.Cols}})
 		}
 	}
+	straight := slices.ContainsFunc(tensors, func(t Tensor) bool { // nanoGPT's own file, and not Hugging Face's
+		return t.turned && t.Shape[0] != t.Shape[1] && slices.Equal(there[t.Name].Shape, []int{t.Shape[1], t.Shape[0]})
+	})
 	var missing, wrong []string
 	filled := make([]float32, len(params))
-	for i, want := range tensors {
-		s := l.Spans[i]
-		if own {
-			want = Tensor{Name: trained + s.Name, Shape: []int{s.Rows, s.Cols}}
+	at, cols := 0, columns(l)
+	for _, want := range tensors {
+		n, width := want.size(), cols(at)
+		here := filled[at : at+n]
+		at += n
+		if straight && want.turned {
+			want.Shape, want.turned = []int{want.Shape[1], want.Shape[0]}, false
 		}
 		t, ok := there[want.Name]
 		delete(there, want.Name)
@@ -156,6 +222,7 @@ func DecodeWeights(l sgd.Layout, tensors []Tensor, params []float32, file []byte
 		case !ok:
 			missing = append(missing, want.Name)
 			continue
+		case want.longer && len(t.Shape) == 2 && t.Shape[0] > want.Shape[0] && t.Shape[1] == want.Shape[1]:
 		case !slices.Equal(t.Shape, want.Shape):
 			wrong = append(wrong, fmt.Sprintf("%s is %v, want %v", t.Name, t.Shape, want.Shape))
 			continue
@@ -165,12 +232,11 @@ func DecodeWeights(l sgd.Layout, tensors []Tensor, params []float32, file []byte
 			wrong = append(wrong, err.Error())
 			continue
 		}
-		here := l.View(filled, i)
-		want.each(s.Rows, s.Cols, func(a, b int) { here[a] = values[b] })
+		want.each(n/width, width, func(a, b int) { here[a] = values[b] })
 	}
 	switch more := slices.Sorted(maps.Keys(there)); {
 	case len(missing) > 0:
-		return fmt.Errorf("nn: the file lacks %s of the model's %d tensors, %s; it has %s", count(missing), len(l.Spans), some(missing), some(more))
+		return fmt.Errorf("nn: the file lacks %s of the model's %d tensors, %s; it has %s", count(missing), len(tensors), some(missing), some(more))
 	case len(more) > 0:
 		return fmt.Errorf("nn: the model has no tensors %s, which the file has", some(more))
 	case len(wrong) > 0:
@@ -179,6 +245,40 @@ func DecodeWeights(l sgd.Layout, tensors []Tensor, params []float32, file []byte
 	copy(params, filled)
 	return nil
 }
+
+// named is the tensors of a file by the names that are wanted: without the mark of compiled
+// modules, with the name of the whole model in front, and without what is no weight. own: they
+// are those of a run.
+func named(f *safetensors.File, wanted []Tensor) (there map[string]safetensors.Tensor, own bool) {
+	there = map[string]safetensors.Tensor{}
+	want := map[string]bool{}
+	for _, t := range wanted {
+		want[t.Name] = true
+	}
+	for _, t := range f.Tensors {
+		name := strings.TrimPrefix(t.Name, "_orig_mod.")
+		for _, model := range []string{"transformer.", "model."} {
+			if !want[name] && want[model+name] {
+				name = model + name
+			}
+		}
+		own = own || strings.HasPrefix(name, trained)
+		idle := slices.ContainsFunc(noWeights, func(part string) bool { return strings.Contains("."+name+".", part) })
+		if want[name] || !idle {
+			there[name] = t
+		}
+	}
+	// A tied classifier may be there a second time.
+	const head, table = "lm_head.weight", "transformer.wte.weight"
+	if !want[head] && want[table] && bytes.Equal(there[head].Data, there[table].Data) {
+		delete(there, head)
+	}
+	return there, own
+}
+
+// noWeights are parts of names of what other programs keep beside weights: counters, an auxiliary
+// classifier, masks and angles.
+var noWeights = []string{".num_batches_tracked.", ".AuxLogits.", ".attn.bias.", ".attn.masked_bias.", ".rotary_emb.inv_freq."}
 
 // Starting is the net with first weights from a file, as SetWeights reads it: Init
 // sets these, whatever the seed. n is not changed; a Scratch of one does not fit the
