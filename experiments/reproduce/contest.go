@@ -22,10 +22,9 @@ type contest struct {
 	keys  []string // of every run
 	tries int      // seeds of a candidate: 101, 102, …
 	seeds int      // seeds reported
-	// better says whether a setting that was tried is better than another one; nil: it
-	// is more accurate.
-	better func(a, b *sample) bool
-	sides  []*side
+	// score is what the best setting has most of; nil: accuracy. NaN is the least.
+	score func(*sample) float64
+	sides []*side
 }
 
 // heldOut is the share of the training set that choices are made on.
@@ -152,13 +151,13 @@ func (c *contest) hold(ctx context.Context) error {
 
 // best is the index of the best of those tried, the first of equal ones.
 func (c *contest) best(tried []*sample) (at int) {
-	better := c.better
-	if better == nil {
-		better = func(a, b *sample) bool { return a.mean() > b.mean() }
+	score, most := c.score, math.NaN()
+	if score == nil {
+		score = (*sample).mean
 	}
 	for i, t := range tried {
-		if better(t, tried[at]) {
-			at = i
+		if x := score(t); x > most || math.IsNaN(most) && !math.IsNaN(x) {
+			at, most = i, x
 		}
 	}
 	return at

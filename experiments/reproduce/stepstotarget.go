@@ -11,6 +11,7 @@ import (
 	"github.com/gradlab/gradlab/experiments"
 	"github.com/gradlab/gradlab/experiments/figure"
 	"github.com/gradlab/gradlab/experiments/stats"
+	"github.com/gradlab/gradlab/experiments/store"
 )
 
 // StepsToTarget measures how many updates a target takes over the batch, and compares
@@ -62,7 +63,7 @@ func (s StepsToTarget) Run(ctx context.Context, lab *Lab) (*Report, error) {
 			"near 1/B and flat: powers of B within 0.3 of −1 and 0. The critical batch is fitted to all means in logarithms",
 		},
 	}
-	c := &contest{lab: lab, tries: tries, seeds: 5, better: func(a, b *sample) bool { return a.updatesToTarget().Mean < b.updatesToTarget().Mean },
+	c := &contest{lab: lab, tries: tries, seeds: 5, score: func(a *sample) float64 { return -a.updatesToTarget().Mean },
 		keys: []string{"data=mnist", fmt.Sprintf("train_limit=%d", size), "model=mlp(hidden=[64])", "mode=reduce", fmt.Sprintf("workers=%d", workers),
 			"optimizer=sgd", "observe=noise_scale", "until=target", "nonfinite=zero", fmt.Sprintf("target=%g", s.Target)}}
 	var all []*atBatch
@@ -91,15 +92,14 @@ func (s StepsToTarget) Run(ctx context.Context, lab *Lab) (*Report, error) {
 	return r, s.judge(lab, r, all)
 }
 
-// updatesToTarget describes the updates that the runs took; of one that did not reach
-// the target they are infinitely many.
+// updatesToTarget describes the updates that the runs took. If one did not reach the target
+// their mean is infinite: it would be that of the lucky ones.
 func (s *sample) updatesToTarget() stats.Summary {
-	return s.of(func(r *experiments.Result) float64 {
-		if !r.TargetReached {
-			return math.Inf(1)
-		}
-		return float64(r.Steps)
-	})
+	updates := s.of(func(r *experiments.Result) float64 { return float64(r.Steps) })
+	if slices.ContainsFunc(s.Runs, func(r *store.Run) bool { return !r.Result.TargetReached }) {
+		updates.Mean, updates.Half = math.Inf(1), math.NaN()
+	}
+	return updates
 }
 
 // measure reads what the runs at a batch told.
@@ -196,7 +196,11 @@ func (s StepsToTarget) judge(lab *Lab, r *Report, all []*atBatch) error {
 			fmt.Sprintf("%.0f", fitted.at(float64(a.batch))), noise})
 		var tried []string
 		for i, k := range a.tried {
-			tried = append(tried, fmt.Sprintf("%s: %.0f", a.candidates[i].name, k.updatesToTarget().Mean))
+			took := "never"
+			if mean := k.updatesToTarget().Mean; !math.IsInf(mean, 0) {
+				took = fmt.Sprintf("%.0f", mean)
+			}
+			tried = append(tried, a.candidates[i].name+": "+took)
 		}
 		tuned.Rows = append(tuned.Rows, []string{fmt.Sprint(a.batch), a.setting(), strings.Join(tried, "; ")})
 	}

@@ -6,7 +6,9 @@ import (
 
 	"pgregory.net/rapid"
 
+	"github.com/gradlab/gradlab/experiments"
 	"github.com/gradlab/gradlab/experiments/stats"
+	"github.com/gradlab/gradlab/experiments/store"
 )
 
 // The law is found again from its own values, and from values a little beside them
@@ -46,12 +48,46 @@ func TestContestChooses(t *testing.T) {
 	t.Parallel()
 	c := digitsContest(t)
 	c.tries, c.seeds = 1, 2
-	c.better = func(a, b *sample) bool { return a.mean() < b.mean() } // the worst
+	c.score = func(a *sample) float64 { return -a.mean() } // the worst
 	s := c.tune("plain", ratesOf(1, 0.0001, 0.0001))
 	if err := c.hold(t.Context()); err != nil {
 		t.Fatal(err)
 	}
 	if s.chosen != 1 {
 		t.Errorf("chosen %d of %v", s.chosen, s.tried)
+	}
+}
+
+// A setting with which a seed never reached the target is not chosen over one that all
+// reached it with, wherever in the grid it stands.
+func TestNeverIsNotSoon(t *testing.T) {
+	t.Parallel()
+	took := func(steps ...int) *sample { // 0: never
+		g := &store.Group{}
+		for i, n := range steps {
+			r := &store.Run{State: store.Done, Result: &experiments.Result{Status: "done", Steps: max(n, 7), TargetReached: n > 0}}
+			r.Config.Seed = uint64(i + 1)
+			g.Runs = append(g.Runs, r)
+		}
+		return &sample{Group: g}
+	}
+	c := &contest{score: func(a *sample) float64 { return -a.updatesToTarget().Mean }}
+	for want, tried := range [][]*sample{
+		{took(100, 120), took(0, 0), took(50, 0)},
+		{took(0, 0), took(100, 120), took(50, 0)},
+		{took(0, 5), took(0, 0), took(100, 120)},
+	} {
+		if got := c.best(tried); got != want {
+			t.Errorf("chosen is %d, want %d", got, want)
+		}
+	}
+	c.score = func(a *sample) float64 {
+		if !a.Runs[0].Result.TargetReached {
+			return math.NaN()
+		}
+		return 1
+	}
+	if got := c.best([]*sample{took(0), took(9), took(8)}); got != 1 {
+		t.Errorf("NaN is chosen over 1: %d", got)
 	}
 }
