@@ -206,6 +206,9 @@ func summary(r *Result) string {
 	judged := ""
 	for i, m := range sgd.WithFirst(r.Metrics, r.Metric) {
 		x, ok := r.Values[m.Name]
+		if n := len(r.Evals); i == 0 && n > 0 && r.Evals[n-1].Error > 0 && m == r.Metrics[0] { // half of a 95 % interval
+			of += fmt.Sprintf(" ± %.2g over test samples", 1.96*r.Evals[n-1].Error)
+		}
 		switch {
 		case !ok: // stopped before the first evaluation
 		case i > 0:

@@ -102,3 +102,22 @@ func TestTextsAreRecorded(t *testing.T) {
 		t.Fatalf("%v, %v", ds.Train.Sample(), err)
 	}
 }
+
+// The loss of a text has an interval over the windows of the test set.
+func TestLossHasAnInterval(t *testing.T) {
+	t.Parallel()
+	folder, _ := rhymes(t)
+	rec, err := ReadRecord(folder)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, e := range rec.Evals {
+		if !(e.Error > 0 && e.Error < e.Values["loss"]) {
+			t.Errorf("loss %g ± %g at step %d", e.Values["loss"], e.Error, e.Step)
+		}
+	}
+	var b bytes.Buffer
+	if err := rec.Write(&b); err != nil || !strings.Contains(b.String(), "over test samples") {
+		t.Errorf("%v: %s", err, b.String())
+	}
+}

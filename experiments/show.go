@@ -64,7 +64,7 @@ func ReadRecord(path string) (*Record, error) {
 	}
 	var r Result
 	if err := readJSON(filepath.Join(path, "result.json"), &r); err == nil {
-		rec.Result = &r
+		r.Evals, rec.Result = rec.Evals, &r
 	}
 	_ = readJSON(filepath.Join(path, "ranks.json"), &rec.Ranks)
 	rec.About, _ = ReadAbout(path)

@@ -33,7 +33,7 @@ var (
 	// Perplexity is e to the power of the mean loss. What a score has of it is the loss.
 	Perplexity = Metric{Name: "perplexity", LessIsBetter: true}
 	// BitsPerByte is the loss in bits, over the bytes of text that a token stands for.
-	BitsPerByte = Metric{Name: "bits_per_byte", Unit: "bit", LessIsBetter: true}
+	BitsPerByte = Metric{Name: "bits_per_byte", LessIsBetter: true}
 
 	known = [...]Metric{Accuracy, Top5, Loss, Perplexity, BitsPerByte}             // in the order of columns
 	heads = map[string]string{Top5.Name: "top-5", BitsPerByte.Name: "bits a byte"} // where they are not the name
@@ -222,16 +222,23 @@ func CheckMetrics(all []Metric) error {
 const First = "first"
 
 // Score is the outcome of an evaluation: N samples, and a sum over them for each metric of
-// the model, in the order of its Metrics.
+// the model, in the order of its Metrics. Squares, which a model need not give, are sums of the
+// squares of a sample's values.
 type Score struct {
-	N    int
-	Sums []float64
+	N       int
+	Sums    []float64
+	Squares []float64
 }
 
 // Add accumulates o, a score of the same model.
 func (s *Score) Add(o Score) {
 	if s.Sums == nil {
 		s.Sums = make([]float64, len(o.Sums))
+		s.Squares = make([]float64, len(o.Squares))
+	}
+	s.Squares = s.Squares[:min(len(s.Squares), len(o.Squares))]
+	for i := range s.Squares {
+		s.Squares[i] += o.Squares[i]
 	}
 	for i, sum := range o.Sums {
 		if i < len(s.Sums) {
@@ -243,3 +250,13 @@ func (s *Score) Add(o Score) {
 
 // Mean is the mean of the metric with an index in the model's Metrics; NaN for an empty score.
 func (s Score) Mean(i int) float64 { return s.Sums[i] / float64(s.N) }
+
+// Error is the standard error of that mean, as if samples were drawn independently: how far
+// means of other test sets of this size lie. It is 0 where squares are not known.
+func (s Score) Error(i int) float64 {
+	if i >= len(s.Squares) || s.N < 2 {
+		return 0
+	}
+	n, mean := float64(s.N), s.Mean(i)
+	return math.Sqrt(max(0, s.Squares[i]/n-float64(mean*mean)) / (n - 1))
+}

@@ -71,6 +71,21 @@ func TestFunctionsOfTheLoss(t *testing.T) {
 	}
 }
 
+// The standard error of a mean is that of the samples' values, whatever the batches were.
+func TestErrorOfScores(t *testing.T) {
+	t.Parallel()
+	var s sgd.Score
+	for _, x := range []float64{1, 2, 4, 5} {
+		s.Add(sgd.Score{N: 1, Sums: []float64{x}, Squares: []float64{x * x}})
+	}
+	if got, want := s.Error(0), math.Sqrt(10./3/4); math.Abs(got-want) > 1e-12 {
+		t.Errorf("%g, want %g", got, want)
+	}
+	if s.Add(sgd.Score{N: 1, Sums: []float64{3}}); s.Error(0) != 0 {
+		t.Errorf("%g of squares that are not all known", s.Error(0))
+	}
+}
+
 // Scores of batches add up to that of all their samples.
 func TestScoresAddUp(t *testing.T) {
 	t.Parallel()

@@ -120,6 +120,10 @@ func (s *scratch) evalPass(in input, labels []int32) (score sgd.Score, err error
 		}
 	}
 	score.Sums = make([]float64, len(of))
+	one := make([]float64, len(of)) // of the sample in progress, where samples have several labels
+	if each > 1 {
+		score.Squares = make([]float64, len(of))
+	}
 	chunk := max(evalLeast, min(evalFloats/max(1, s.passes.acts), evalMost))
 	for len(labels) > 0 {
 		n := min(len(labels)/each, chunk)
@@ -130,9 +134,18 @@ func (s *scratch) evalPass(in input, labels []int32) (score sgd.Score, err error
 		for i, y := range labels[:n*each] {
 			z := logits[i*classes : (i+1)*classes]
 			for k, f := range of {
-				if f != nil {
-					score.Sums[k] += f(z, int(y)) / float64(each)
+				if f == nil {
+					continue
 				}
+				x := f(z, int(y)) / float64(each)
+				score.Sums[k] += x
+				one[k] += x
+			}
+			if (i+1)%each == 0 {
+				for k := range score.Squares {
+					score.Squares[k] += float64(one[k] * one[k])
+				}
+				clear(one)
 			}
 		}
 		score.N += n
@@ -140,7 +153,8 @@ func (s *scratch) evalPass(in input, labels []int32) (score sgd.Score, err error
 	}
 	for k, f := range of {
 		if f == nil {
-			score.Sums[k] = score.Sums[loss] * metrics[k].LossFactor(s.net.in)
+			factor := metrics[k].LossFactor(s.net.in)
+			score.Sums[k], score.Squares[k] = score.Sums[loss]*factor, score.Squares[loss]*factor*factor
 		}
 	}
 	return score, nil

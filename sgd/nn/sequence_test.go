@@ -211,6 +211,17 @@ func TestMetricsOfTexts(t *testing.T) {
 	if score.Sums[2] != loss || math.Abs(score.Sums[3]-loss/math.Ln2/1.5) > 1e-12 {
 		t.Errorf("sums %v", score.Sums)
 	}
+	each := 0.0
+	for i := range 3 {
+		one, err := net.Eval(params, s, sgd.Batch{N: 1, Tokens: b.Tokens[4*i:], Y: b.Y[4*i:]})
+		if err != nil {
+			t.Fatal(err)
+		}
+		each += one.Sums[0] * one.Sums[0]
+	}
+	if math.Abs(score.Squares[0]-each) > 1e-12 || score.Error(3) < 1e-3*score.Mean(3) || score.Error(3) > score.Mean(3) {
+		t.Errorf("squares %v, those of samples are %g", score.Squares, each)
+	}
 	z, err := net.Scores(params, s, sgd.Batch{N: 3, Tokens: b.Tokens})
 	if err != nil {
 		t.Fatal(err)

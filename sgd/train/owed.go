@@ -62,6 +62,9 @@ func (o *Observer) judge(ctx context.Context, e record.Eval, params wire.Vector)
 	if e.Values, err = record.NewValues(o.Job.Model.Metrics(), score); err != nil {
 		return err
 	}
+	if x := score.Error(0); x-x == 0 {
+		e.Error = x
+	}
 	o.Reached = (o.Job.Until.Reached(e) || o.Settled != nil && o.Settled(e)) && !e.Last
 	if e.Last || o.Reached {
 		o.end(e, params)

@@ -52,6 +52,9 @@ type Eval struct {
 	// which is evaluated: root mean square, over the norm of the mean.
 	Spread float64 `json:"spread,omitempty"`
 	Last   bool    `json:"last,omitempty"`
+	// Error is the standard error of the first metric's mean over the test set; 0: not known.
+	// Models of texts tell it.
+	Error float64 `json:"error,omitempty"`
 	// Averaged: the moving average of the parameters was evaluated, not they themselves.
 	Averaged bool `json:"averaged,omitempty"`
 
