@@ -80,6 +80,7 @@ func (s Sub) job(j *Job) (*Job, error) {
 	v := *j
 	v.Model, v.Mode, v.Workers, v.Here, v.Node = s.Model, s.Mode, len(s.Ranks), min(j.Here, len(s.Ranks)), 0
 	v.Stopping, v.Due, v.KeepLast = nil, nil, false
+	v.Between = func(worker, step, done, of int) error { return j.between(s.Ranks[worker], step, done, of) }
 	if t := v.Traits(); t.Servers > 0 || t.Conduct != NotConducted {
 		return nil, fmt.Errorf("mode %s within a run: there must be no servers, and workers must agree on their parameters; use reduce, gather or localsgd", Modes.Spec(s.Mode))
 	}
