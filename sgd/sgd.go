@@ -243,11 +243,10 @@ type Scratch any
 type Pass struct {
 	Params, Grad []float32
 	Need, Ready  func(span int) error
-	// Sum, if set, adds v up over the workers whose passes go together, in place and with
-	// the same bits everywhere: statistics of a batch norm are then those of all their
-	// batches. Every pass calls it with the same keys, of equal lengths, in one order.
-	// Batches have the same size.
-	Sum     func(key int, v []float64) error
+	// Meet, if set, is called where the pass goes on with what others have computed: it
+	// returns when the meeting has taken place. Every pass over as many samples comes to the
+	// same meetings in one order.
+	Meet    func(Meeting) error
 	Scratch Scratch
 	Threads int // goroutines this pass may use at most; 0 = no own limit
 }
@@ -291,10 +290,25 @@ type Resizable interface {
 	At(side int) (Model, error)
 }
 
-// Joint is implemented by models whose passes may call Pass.Sum.
+// Meeting is a place in a pass at which it meets those of others: workers whose passes go
+// together, or who compute other parts of the same model.
+type Meeting struct {
+	Key int // which of the pass
+	// Sums is added up over the workers whose passes go together, in place and with the same
+	// bits everywhere: statistics of a batch norm are then those of all their batches. It has
+	// the same length on all, and batches have the same size.
+	Sums []float64
+	// Out is for the neighbours of a part of a model, and In is filled with what they have for
+	// it: activations, or their gradients. Neither is read or written behind the meeting by
+	// who arranged it.
+	Out, In []float32
+}
+
+// Joint is implemented by models whose passes may call Pass.Meet.
 type Joint interface {
-	// Sums lists the lengths of the sums of a pass, in order; none: it makes none.
-	Sums() []int
+	// Meetings lists the meetings of a pass over so many samples, in order; none: it meets
+	// nobody. Of what is in them only lengths count.
+	Meetings(samples int) []Meeting
 }
 
 // Printing is implemented by models that other programs compute: an error about what they

@@ -16,10 +16,10 @@ type timedAs struct {
 	times float64 // the other's side over this one's
 }
 
-// Sums implements sgd.Joint.
-func (t timedAs) Sums() []int {
+// Meetings implements sgd.Joint.
+func (t timedAs) Meetings(samples int) []sgd.Meeting {
 	if j, ok := t.Model.(sgd.Joint); ok {
-		return j.Sums()
+		return j.Meetings(samples)
 	}
 	return nil
 }

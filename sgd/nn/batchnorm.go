@@ -112,24 +112,32 @@ type momentsOp struct {
 	all     float64   // values of a channel in all workers' batches
 }
 
-// Sums implements sgd.Joint: of a batch norm 2c + 1 values for c channels ahead, and 2c
-// back, but for those with ghost batches.
-func (n *Net) Sums() (lengths []int) {
+// Meetings implements sgd.Joint: of a batch norm sums of 2c + 1 values for c channels ahead,
+// and of 2c back, but for those with ghost batches.
+func (n *Net) Meetings(int) (all []sgd.Meeting) {
 	for _, x := range n.plan.nodes {
 		if m, ok := x.bound.(*moments); ok && m.Ghost == 0 {
-			lengths = append(lengths, 2*m.c+1)
+			all = append(all, sgd.Meeting{Key: m.key(ahead), Sums: make([]float64, 2*m.c+1)})
 		}
 	}
-	for i := len(lengths) - 1; i >= 0; i-- {
-		lengths = append(lengths, lengths[i]-1)
+	for i := len(all) - 1; i >= 0; i-- {
+		all = append(all, sgd.Meeting{Key: all[i].Key + 1, Sums: all[i].Sums[1:]})
 	}
-	return lengths
+	return all
+}
+
+// key is that of the batch norm's meeting in a direction.
+func (m *moments) key(d direction) int {
+	if d == back {
+		return 2*m.mean + 1
+	}
+	return 2 * m.mean
 }
 
 // join adds the two sums of every channel up over the workers, if their batches are
 // normalised together: those of ghost batches are not. Ahead it counts their values.
 func (o *momentsOp) join(r *run, d direction) (joined bool) {
-	if r.sum == nil || !r.train || o.Ghost > 0 || r.failed != nil {
+	if r.meet == nil || !r.train || o.Ghost > 0 || r.failed != nil {
 		return false
 	}
 	v := grow(&o.joint, 2*o.c+1)
@@ -139,11 +147,7 @@ func (o *momentsOp) join(r *run, d direction) (joined bool) {
 	if v[2*o.c] = float64(r.n * o.rows); d == back {
 		v = v[:2*o.c]
 	}
-	key := 2 * o.mean
-	if d == back {
-		key++
-	}
-	if r.failed = r.sum(key, v); r.failed == nil && d == ahead {
+	if r.failed = r.meet(sgd.Meeting{Key: o.key(d), Sums: v}); r.failed == nil && d == ahead {
 		o.all = v[2*o.c]
 	}
 	return r.failed == nil

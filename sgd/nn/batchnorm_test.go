@@ -118,8 +118,9 @@ type meeting struct {
 	called int
 }
 
-func (m *meeting) sum(worker int) func(int, []float64) error {
-	return func(key int, v []float64) error {
+func (m *meeting) sum(worker int) func(sgd.Meeting) error {
+	return func(at sgd.Meeting) error {
+		key, v := at.Key, at.Sums
 		m.mu.Lock()
 		defer m.mu.Unlock()
 		m.called++
@@ -168,7 +169,7 @@ func TestJointStatisticsAreThoseOfTheUnion(t *testing.T) {
 	passes, losses, done := make([]sgd.Pass, workers), make([]float64, workers), sync.WaitGroup{}
 	for w := range workers {
 		passes[w] = pass()
-		passes[w].Sum = m.sum(w)
+		passes[w].Meet = m.sum(w)
 		done.Go(func() {
 			var err error
 			part := sgd.Batch{N: size, X: b.X[w*size*in.Len():], Y: b.Y[w*size:]}
@@ -198,7 +199,7 @@ func TestJointStatisticsAreThoseOfTheUnion(t *testing.T) {
 		}
 	}
 	alone := pass()
-	alone.Sum = func(int, []float64) error { return nil }
+	alone.Meet = func(sgd.Meeting) error { return nil }
 	if l, err := n.Grad(context.Background(), alone, b); err != nil || l != loss || !slices.Equal(alone.Grad, union.Grad) {
 		t.Errorf("one worker by itself: loss %v, %v, without sums %v", l, err, loss)
 	}
@@ -206,7 +207,7 @@ func TestJointStatisticsAreThoseOfTheUnion(t *testing.T) {
 	for fails := range 2 {
 		calls := 0
 		p := pass()
-		p.Sum = func(int, []float64) error {
+		p.Meet = func(sgd.Meeting) error {
 			if calls++; calls == 1+3*fails {
 				return broken
 			}
@@ -215,7 +216,7 @@ func TestJointStatisticsAreThoseOfTheUnion(t *testing.T) {
 		if _, err := n.Grad(context.Background(), p, b); !errors.Is(err, broken) || calls != 1+3*fails {
 			t.Errorf("a sum fails: %v after %d sums", err, calls)
 		}
-		p.Sum = nil
+		p.Meet = nil
 		if l, err := n.Grad(context.Background(), p, b); err != nil || l != loss {
 			t.Errorf("after a failure: loss %v, %v", l, err)
 		}

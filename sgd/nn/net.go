@@ -179,8 +179,8 @@ func (n *Net) Grad(ctx context.Context, p sgd.Pass, b sgd.Batch) (float64, error
 	if err := n.check(b); err != nil {
 		return 0, err
 	}
-	s.ctx, s.params, s.grad, s.need, s.ready, s.sum = ctx, p.Params, p.Grad, p.Need, p.Ready, p.Sum
-	if p.Sum != nil && n.options.repeats() {
+	s.ctx, s.params, s.grad, s.need, s.ready, s.meet = ctx, p.Params, p.Grad, p.Need, p.Ready, p.Meet
+	if p.Meet != nil && n.options.repeats() {
 		return 0, fmt.Errorf("nn: statistics over workers need backward passes that none of them repeats: set a loss scale, or another precision than float16")
 	}
 	s.first, s.seed, s.threads = b.First, b.Seed, p.Threads

@@ -72,8 +72,8 @@ type run struct {
 	ctx          context.Context
 	params, grad []float32
 	need, ready  func(span int) error
-	sum          func(key int, v []float64) error // over workers; nil: there are no others
-	failed       error                            // of a sum
+	meet         func(sgd.Meeting) error // with workers; nil: there are no others
+	failed       error                   // of a sum
 
 	train       bool
 	n           int // samples

@@ -163,5 +163,5 @@ func (s *scratch) evalPass(in input, labels []int32) (score sgd.Score, err error
 // finish lets go of what the caller owns.
 func (s *scratch) finish() {
 	s.ctx, s.params, s.grad, s.need, s.ready, s.input = nil, nil, nil, nil, nil, input{}
-	s.sum, s.failed = nil, nil
+	s.meet, s.failed = nil, nil
 }

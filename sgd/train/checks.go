@@ -6,6 +6,7 @@ import (
 	"strings"
 
 	"github.com/gradlab/gradlab/compress"
+	"github.com/gradlab/gradlab/registry"
 	"github.com/gradlab/gradlab/sgd/train/wire"
 	"github.com/gradlab/gradlab/staleness"
 )
@@ -41,7 +42,7 @@ func (j *Job) checkNorms() error {
 		return fmt.Errorf("bn_group: batch norms meet in the middle of passes, and in mode %s passes of a step do not go together; use mode=reduce, or bn_group=1", Modes.Spec(j.Mode))
 	case j.Plan().Beside:
 		return errors.New("bn_group: with overlap gradients leave in the middle of a pass that waits for the statistics of others; use overlap=none, or bn_group=1")
-	case len(sumsOf(j.Model)) == 0:
+	case len(meetingsOf(j.Model, 1)) == 0:
 		return errors.New("bn_group: the model has no batch norm whose statistics workers could share: none at all, or ghost batches, which are each worker's own; use bn_group=1")
 	}
 	return nil
@@ -92,6 +93,29 @@ func (j *Job) checkServerless() error {
 	}
 	if j.LogOrder {
 		return fmt.Errorf("observe=order_log keeps the order in which words reach servers, and mode %s has no servers; take order_log out of observe, or use mode server or downpour", mode)
+	}
+	return nil
+}
+
+// mostPieces is how many pieces a model may be cut in: each is a collective, or a
+// part of one, with a codec of its own.
+const mostPieces = 1 << 16
+
+// checkOverlap refuses an Overlap that the mode does not go by, and too many pieces.
+func (j *Job) checkOverlap() error {
+	if v, ok := j.Overlap.(registry.Validator); ok {
+		if err := v.Validate(); err != nil {
+			return fmt.Errorf("overlap: %w", err)
+		}
+	}
+	p, t, size := j.Plan(), j.Traits(), j.Model.Layout().Size()
+	switch {
+	case t.Servers > 0 && (p.Cycle > 0 || p.First || p.Partition > 0):
+		return fmt.Errorf("overlap %s: fusion, priority and partition are for modes reduce and gather; with servers use overlap=buckets, and placement=balanced to cut tensors", Overlaps.Spec(j.Overlap))
+	case t.Servers > 0 && p.Beside && t.PerPush > 0 && p.Bytes != bucketBytes:
+		return fmt.Errorf("overlap: bytes are of parts of pushes, and mode %s pushes all that a server has at once; leave them out", Modes.Spec(j.Mode))
+	case p.Partition > 0 && size/(p.Partition/4) > mostPieces:
+		return fmt.Errorf("overlap: partition of %d bytes would cut %d values in more than %d pieces; want at least %d", p.Partition, size, mostPieces, 4*(size/mostPieces+1))
 	}
 	return nil
 }

@@ -151,6 +151,7 @@ type Job struct {
 	Joins      []Joining
 
 	joined *joined // the epoch of membership that this is the job of; nil: the run's
+	within *within // the run that this is a job within; nil: it is the run's
 
 	replayed map[[2]int]struct{} // worker and step of the pushes in Replay
 
@@ -177,6 +178,27 @@ func (j *Job) numShards() int {
 		return t.Servers - 1
 	}
 	return t.Servers
+}
+
+// Cuts are the pieces of tensors that the job's codecs are given, by server; in
+// modes without, one list.
+func (j *Job) Cuts() [][]wire.Cut {
+	l, partition := j.Model.Layout(), j.Plan().Partition
+	switch n := j.numShards(); {
+	case n > 0:
+		return wire.Cuts(l, j.Placement, n, j.Codec, j.DownCodec)
+	case partition > 0:
+		return wire.Cuts(l, partitioned(partition/4), 1, j.Codec)
+	}
+	return wire.Cuts(l, ps.RoundRobin{}, 1)
+}
+
+// Plan is what the job's Overlap comes to.
+func (j *Job) Plan() Plan {
+	if j.Overlap == nil {
+		return Plan{}
+	}
+	return j.Overlap.Plan()
 }
 
 // Coordinator is the rank behind the servers that hold shards; see Traits.Coordinator.

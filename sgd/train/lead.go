@@ -54,6 +54,9 @@ func (r *Rank) Report(ctx context.Context, p record.Progress) error {
 
 // Tell tells the observer how far the run is, as it is given.
 func (r *Rank) Tell(ctx context.Context, p record.Progress) error {
+	if r.sub != nil && !r.sub.Tells {
+		return nil
+	}
 	return r.tellJSON(ctx, onProgress, p)
 }
 

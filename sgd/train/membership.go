@@ -152,7 +152,10 @@ func (e *joined) scaled() (lrschedule.Schedule, error) {
 
 // device is which device of the run a worker computes on, counted from the last one too.
 func (j *Job) device(worker int) (first, last int) {
-	if j.joined == nil {
+	switch {
+	case j.within != nil:
+		return j.within.of.device(j.within.Ranks[worker])
+	case j.joined == nil:
 		return worker, j.Workers - 1 - worker
 	}
 	w := j.joined.m.Workers[worker]

@@ -93,7 +93,7 @@ func (o *Observer) Program(ctx context.Context, h comm.Host) error {
 		o.shards = wire.Shards(o.layout, j.Cuts())
 	} else {
 		o.crossed = crossings{}
-		o.shards = []*wire.Shard{wire.WholeShard(o.layout)}
+		o.shards = partsOf(j)
 	}
 	if j.Traits().Conduct != NotConducted {
 		var err error
@@ -258,9 +258,7 @@ func (o *Observer) take(ctx context.Context, h comm.Host, from int, f comm.Frame
 		if err := o.decode(f, &s); err != nil {
 			return err
 		}
-		if o.Job.Elastic { // it counts members
-			s.Rank = from
-		}
+		s.Rank = from // members of an epoch, and of a job within the run, are numbered anew
 		o.census.hear(o.Job, s)
 	case onMark.Tag():
 		var m Mark

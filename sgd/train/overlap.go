@@ -7,7 +7,6 @@ import (
 
 	"github.com/gradlab/gradlab/comm/ps"
 	"github.com/gradlab/gradlab/registry"
-	"github.com/gradlab/gradlab/sgd/train/wire"
 )
 
 // Overlap says how gradients travel while the backward pass makes them, and, from servers,
@@ -130,37 +129,6 @@ func validOverlap(o Overlap) error {
 	return nil
 }
 
-// Plan is what the job's Overlap comes to.
-func (j *Job) Plan() Plan {
-	if j.Overlap == nil {
-		return Plan{}
-	}
-	return j.Overlap.Plan()
-}
-
-// mostPieces is how many pieces a model may be cut in: each is a collective, or a
-// part of one, with a codec of its own.
-const mostPieces = 1 << 16
-
-// checkOverlap refuses an Overlap that the mode does not go by, and too many pieces.
-func (j *Job) checkOverlap() error {
-	if v, ok := j.Overlap.(registry.Validator); ok {
-		if err := v.Validate(); err != nil {
-			return fmt.Errorf("overlap: %w", err)
-		}
-	}
-	p, t, size := j.Plan(), j.Traits(), j.Model.Layout().Size()
-	switch {
-	case t.Servers > 0 && (p.Cycle > 0 || p.First || p.Partition > 0):
-		return fmt.Errorf("overlap %s: fusion, priority and partition are for modes reduce and gather; with servers use overlap=buckets, and placement=balanced to cut tensors", Overlaps.Spec(j.Overlap))
-	case t.Servers > 0 && p.Beside && t.PerPush > 0 && p.Bytes != bucketBytes:
-		return fmt.Errorf("overlap: bytes are of parts of pushes, and mode %s pushes all that a server has at once; leave them out", Modes.Spec(j.Mode))
-	case p.Partition > 0 && size/(p.Partition/4) > mostPieces:
-		return fmt.Errorf("overlap: partition of %d bytes would cut %d values in more than %d pieces; want at least %d", p.Partition, size, mostPieces, 4*(size/mostPieces+1))
-	}
-	return nil
-}
-
 // Tensor partitioning in the manner of P3 (Jayarajan et al. 2019) and
 // ByteScheduler (Peng et al. 2019): ranks without servers cut large tensors, so
 // that a bucket holds part of one, and one with priority waits for no more than
@@ -182,17 +150,4 @@ func (limit partitioned) Place(tensors []ps.Tensor, _ int) [][]ps.Piece {
 		out = append(out, t.Even(i, int(limit))...)
 	}
 	return [][]ps.Piece{out}
-}
-
-// Cuts are the pieces of tensors that the job's codecs are given, by server; in
-// modes without, one list.
-func (j *Job) Cuts() [][]wire.Cut {
-	l, partition := j.Model.Layout(), j.Plan().Partition
-	switch n := j.numShards(); {
-	case n > 0:
-		return wire.Cuts(l, j.Placement, n, j.Codec, j.DownCodec)
-	case partition > 0:
-		return wire.Cuts(l, partitioned(partition/4), 1, j.Codec)
-	}
-	return wire.Cuts(l, ps.RoundRobin{}, 1)
 }

@@ -33,10 +33,10 @@ type Pass struct {
 	// Need is called before parameters of a span are read, Ready once its gradient is there;
 	// nil: all are there, and together. See sgd.Pass.
 	Need, Ready func(span int) error
-	// Meet is called by the rank's program where the pass stops until others have come to the
-	// same place: it makes of v what all are to go on with. In the step the pass stops at times,
-	// counted from 0. Such passes are made by Compute alone. nil: the pass needs nobody.
-	Meet func(ctx context.Context, at int, v []float64) error
+	// Meet is called by the rank's program where the pass stops until it has met others: it
+	// lets a meeting take place. In the step the pass stops at times, counted from 0. Such
+	// passes are made by Compute alone. nil: the pass meets nobody of the job. See Sub.Meet.
+	Meet func(ctx context.Context, at int, m sgd.Meeting) error
 	// Spoilt is called when the gradient had NaN or Inf, which then are zero and counted
 	// nowhere. nil: what becomes of them is for Job.NonFinite to say.
 	Spoilt func()
@@ -51,7 +51,7 @@ func (r *Rank) Compute(ctx context.Context, p Pass) error {
 		r.gradwork = comm.Work{Cost: make([]time.Duration, 1), Run: func(func(int) error) error { return r.MakePass(r.passCtx, r.pass) }}
 	}
 	r.pass, r.passCtx = p, ctx
-	if p.Meet != nil {
+	if p.Meet != nil || r.sub != nil && r.sub.Meet != nil {
 		return meet(ctx, r)
 	}
 	work := r.gradwork
@@ -140,3 +140,130 @@ func (r *Rank) Stale(updates int) { r.stats.stale = updates }
 
 // Voided counts a gradient that was given up.
 func (r *Rank) Voided() { r.stats.voided++ }
+
+// A pass that meets others stops, ahead and back, until they are there (sgd.Pass.Meet): at every
+// batch norm whose statistics workers share, and where the rest of the model is on other ranks.
+// It is computed by a goroutine that hands what it has to the rank's program, which exchanges it
+// and lets the pass go on. So it travels as all else does, and is billed.
+
+// meeting makes such passes.
+type meeting struct {
+	desk  *compute.Desk
+	asks  chan sgd.Meeting // the pass waits for it to take place
+	goOn  chan error       // it has, or never will
+	ended chan error       // the pass
+}
+
+// stop is what the model calls.
+func (m *meeting) stop(at sgd.Meeting) error {
+	m.asks <- at
+	return <-m.goOn
+}
+
+// meet makes the pass of a rank. Its virtual time is in equal stretches between the meetings.
+func meet(ctx context.Context, r *Rank) error {
+	m, p, job := r.meeting, r.pass, r.job
+	if m == nil {
+		m = &meeting{asks: make(chan sgd.Meeting), goOn: make(chan error), ended: make(chan error, 1)}
+		r.meeting = m
+	}
+	if m.desk == nil && !job.Weightless {
+		m.desk = r.seat.take()
+		job.cores.gate.Leave()
+		m.desk.Meet = m.stop
+	}
+	draw := job.draw(r.rank, r.step)
+	micros := job.micros(draw)
+	meetings := len(meetingsOf(job.Model, 1))
+	began := r.times.Read()
+	pass := func() { m.ended <- r.differentiate(ctx, m.desk, p.On, nil, nil) }
+	if job.Weightless {
+		pass = func() { m.ended <- m.rehearse(job.Model, draw.N, micros) }
+	}
+	var asked sgd.Meeting
+	var over, started bool
+	var failed error
+	total := job.Timeline(r.rank, r.step).total
+	stretch := comm.Work{Cost: []time.Duration{total / time.Duration(micros*meetings+1)}, Run: func(func(int) error) error {
+		job.cores.gate.Enter()
+		defer job.cores.gate.Leave()
+		if started {
+			m.goOn <- nil
+		} else {
+			started = true
+			go pass()
+		}
+		select {
+		case asked = <-m.asks:
+		case failed = <-m.ended:
+			over = true
+		}
+		return failed
+	}}
+	for at := 0; ; at++ {
+		if err := r.h.Do(ctx, stretch); err != nil {
+			return m.giveUp(started && !over, err)
+		}
+		if over {
+			break
+		}
+		if err := meets(ctx, r, at, asked); err != nil {
+			return m.giveUp(true, fmt.Errorf("worker %d, step %d: %w", r.rank, r.step, err))
+		}
+	}
+	err := r.h.Do(ctx, comm.Work{Cost: []time.Duration{p.Coding}, Run: func(func(int) error) error {
+		if p.Then == nil || job.Weightless {
+			return nil
+		}
+		return p.Then()
+	}})
+	r.times.Price(p.Coding)
+	r.times.Computed(began)
+	return err
+}
+
+// meets lets a meeting of the present pass take place: with others of the job, or outside it.
+func meets(ctx context.Context, r *Rank, at int, m sgd.Meeting) error {
+	switch {
+	case m.Sums == nil && r.sub != nil && r.sub.Meet != nil:
+		return r.sub.Meet(ctx, at, m)
+	case r.pass.Meet != nil:
+		return r.pass.Meet(ctx, at, m)
+	}
+	return nil // a batch norm's by itself
+}
+
+// rehearse stops where passes over so many samples in micro-batches do, with nothing to say.
+func (m *meeting) rehearse(of sgd.Model, samples, micros int) error {
+	for i := range micros {
+		for _, at := range meetingsOf(of, (i+1)*samples/micros-i*samples/micros) {
+			if err := m.stop(at); err != nil {
+				return err
+			}
+		}
+	}
+	return nil
+}
+
+// giveUp ends a pass that waits for a meeting.
+func (m *meeting) giveUp(waits bool, err error) error {
+	if waits {
+		for {
+			select {
+			case <-m.asks:
+			case m.goOn <- err:
+			case <-m.ended:
+				return err
+			}
+		}
+	}
+	return err
+}
+
+// meetingsOf lists the meetings of a pass of a model over so many samples.
+func meetingsOf(m sgd.Model, samples int) []sgd.Meeting {
+	if joint, ok := m.(sgd.Joint); ok {
+		return joint.Meetings(samples)
+	}
+	return nil
+}

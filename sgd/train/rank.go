@@ -18,7 +18,7 @@ type Rank struct {
 	rank  int
 	h     comm.Host
 	start *checkpoint.State // what was loaded; nil: the run begins from scratch
-	times record.Timer
+	times *record.Timer
 
 	reported tells // of how the worker does, to the observer
 	earlier  int   // steps of earlier legs of the run
@@ -38,6 +38,7 @@ type Rank struct {
 	lead  Meter // of the rank that leads; see Report
 	ahead ahead
 
+	sub    *Sub    // of a job within the run; nil: the run's
 	member *member // of an elastic run; nil: of another one
 	again  bool    // it goes on in another epoch of membership
 }
@@ -74,7 +75,7 @@ func (r *Rank) SetLoss(loss float64) { r.loss = loss }
 func (r *Rank) OwnLengths() compute.Lengths { return r.own }
 
 // Times books where the rank's time goes.
-func (r *Rank) Times() *record.Timer { return &r.times }
+func (r *Rank) Times() *record.Timer { return r.times }
 
 // Rate makes what gives the learning rate of the rank's present step.
 func (r *Rank) Rate() (func() float64, error) {
@@ -94,7 +95,9 @@ type stats struct {
 
 // NewRank is a rank of a job that does not run yet: modes check with it that their
 // parts can be made.
-func NewRank(j *Job, rank int) *Rank { return &Rank{job: j, rank: rank, seat: seat{job: j}} }
+func NewRank(j *Job, rank int) *Rank {
+	return &Rank{job: j, rank: rank, times: new(record.Timer), seat: seat{job: j}}
+}
 
 // Part is what one rank does.
 type Part interface {

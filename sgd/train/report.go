@@ -10,7 +10,7 @@ import (
 
 // tellFinal fills in what every rank has to tell and sends the report.
 func tellFinal(ctx context.Context, of *Rank, r record.RankReport) error {
-	t, h := &of.times, of.h
+	t, h := of.times, of.h
 	spent := t.Times()
 	if r.Steps > 0 && of.earlier > 0 {
 		r.Timed = r.Steps - of.earlier

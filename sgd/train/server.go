@@ -75,7 +75,7 @@ func newServer(r *Rank, all []*wire.Shard) (*server, error) {
 	if s.store, err = newStore(j, to.shard); err != nil {
 		return nil, err
 	}
-	s.store.times = &s.times
+	s.store.times = s.times
 	if j.NoiseScale && !j.Weightless {
 		s.store.noise = &s.prog.Noise
 	}

@@ -58,6 +58,9 @@ func (a *ahead) add(version int) {
 // unless the mark is bare, sends parameters. They may be shared with the frame, as in
 // wire.Packer.Frame.
 func (r *Rank) Snapshot(ctx context.Context, m Mark, params wire.Vector) error {
+	if r.sub != nil {
+		m.Shard = r.sub.Part
+	}
 	if !r.h.Virtual() && !m.Last {
 		for taken := -1; r.ahead.count(taken) >= snapshotsAhead; {
 			w, _, err := onTaken.Hear(comm.Idle(ctx), r, r.job.Observer())

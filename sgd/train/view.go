@@ -12,17 +12,16 @@ import (
 // and the observer those behind them, and frames carry the epoch. What waits for a member that
 // is gone waits for the end of the epoch, and so does what is sent to one.
 type view struct {
-	comm.Elastic
-	epoch   context.Context
-	of      Membership
-	m       *member
-	me      int
-	started int // activities
+	comm.Host // among the members
+	epoch     context.Context
+	of        Membership
+	m         *member
+	started   int // activities
 }
 
 func newView(epoch context.Context, m *member, of Membership) viewed {
-	v := &view{Elastic: m.h, epoch: epoch, of: of, m: m, me: of.number(m.job, m.rank)}
-	if s, ok := m.h.(comm.Streamer); ok {
+	v := &view{Host: comm.Among(m.h, append(of.ranks(m.job), m.job.Observer())), epoch: epoch, of: of, m: m}
+	if s, ok := v.Host.(comm.Streamer); ok {
 		return &streamView{v, s}
 	}
 	return v
@@ -34,24 +33,6 @@ type viewed interface {
 	settle(ctx context.Context)
 }
 
-func (v *view) Rank() int { return v.me }
-func (v *view) Size() int { return len(v.of.Workers) + v.m.job.World() - v.m.job.Workers + 1 }
-
-// real is the run's number of a member, or of the observer.
-func (v *view) real(rank int) int {
-	switch n := len(v.of.Workers); {
-	case rank == comm.AnyRank:
-		return rank
-	case rank < n:
-		return v.of.Workers[rank]
-	default:
-		return v.m.job.Workers + rank - n
-	}
-}
-
-// mine is the member's number of a rank of the run.
-func (v *view) mine(rank int32) int32 { return int32(v.of.number(v.m.job, int(rank))) }
-
 // gone is what becomes of a wait that ended with err: where a member is gone it goes on
 // until the epoch is over.
 func (v *view) gone(ctx context.Context, err error) error {
@@ -62,14 +43,14 @@ func (v *view) gone(ctx context.Context, err error) error {
 	if err := v.m.misses(ctx, p); err != nil {
 		return err
 	}
-	_, err = v.Elastic.Recv(comm.Idle(ctx), v.m.rank, onNever.Tag())
+	_, err = v.m.h.Recv(comm.Idle(ctx), v.m.rank, onNever.Tag())
 	return err
 }
 
 // Send implements comm.Endpoint.
 func (v *view) Send(ctx context.Context, to int, f comm.Frame) error {
 	f.Header.Epoch = uint32(v.of.Epoch)
-	if err := v.Elastic.Send(ctx, v.real(to), f); err != nil {
+	if err := v.Host.Send(ctx, to, f); err != nil {
 		return v.gone(ctx, err)
 	}
 	return nil
@@ -78,9 +59,8 @@ func (v *view) Send(ctx context.Context, to int, f comm.Frame) error {
 // Recv implements comm.Endpoint.
 func (v *view) Recv(ctx context.Context, from int, tag comm.Tag) (comm.Frame, error) {
 	for {
-		f, err := v.Elastic.Recv(ctx, v.real(from), tag)
+		f, err := v.Host.Recv(ctx, from, tag)
 		if err == nil {
-			f.Header.From = v.mine(f.Header.From)
 			f.Header.Incarnation = 0 // epochs tell a rank's processes apart
 			return f, nil
 		}
@@ -99,7 +79,7 @@ func (v *view) Go(name string, p comm.Program) { v.start(name, p, v) }
 
 func (v *view) start(name string, p comm.Program, as comm.Host) {
 	v.started++
-	v.Elastic.Go(name, func(ctx context.Context, _ comm.Host) error {
+	v.m.h.Go(name, func(ctx context.Context, _ comm.Host) error {
 		err := p(v.epoch, as)
 		if context.Cause(v.epoch) == errVoid {
 			err = nil
@@ -122,7 +102,7 @@ func (v *view) settle(ctx context.Context) {
 // streamView is a view of a host that streams.
 type streamView struct {
 	*view
-	under comm.Streamer
+	comm.Streamer
 }
 
 // Go implements comm.Host.
@@ -131,7 +111,7 @@ func (v *streamView) Go(name string, p comm.Program) { v.start(name, p, v) }
 // SendFrom implements comm.Streamer.
 func (v *streamView) SendFrom(ctx context.Context, to int, h comm.Header, size int, src comm.Filler) error {
 	h.Epoch = uint32(v.of.Epoch)
-	if err := v.under.SendFrom(ctx, v.real(to), h, size, src); err != nil {
+	if err := v.Streamer.SendFrom(ctx, to, h, size, src); err != nil {
 		return v.gone(ctx, err)
 	}
 	return nil
@@ -140,26 +120,17 @@ func (v *streamView) SendFrom(ctx context.Context, to int, h comm.Header, size i
 // SendLent implements comm.Streamer.
 func (v *streamView) SendLent(ctx context.Context, to int, h comm.Header, b []byte, l *comm.Loan) error {
 	h.Epoch = uint32(v.of.Epoch)
-	if err := v.under.SendLent(ctx, v.real(to), h, b, l); err != nil {
+	if err := v.Streamer.SendLent(ctx, to, h, b, l); err != nil {
 		return v.gone(ctx, err)
 	}
 	return nil
 }
 
-// Post implements comm.Streamer.
-func (v *streamView) Post(r *comm.Receipt, from int, tag comm.Tag, sink comm.Sink) {
-	v.under.Post(r, v.real(from), tag, sink)
-}
-
 // Await implements comm.Streamer.
 func (v *streamView) Await(ctx context.Context, r *comm.Receipt) (comm.Header, error) {
-	h, err := v.under.Await(ctx, r)
+	h, err := v.Streamer.Await(ctx, r)
 	if err != nil {
 		return h, v.gone(ctx, err)
 	}
-	h.From = v.mine(h.From)
 	return h, nil
 }
-
-// Cancel implements comm.Streamer.
-func (v *streamView) Cancel(r *comm.Receipt) { v.under.Cancel(r) }

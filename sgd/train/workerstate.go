@@ -21,7 +21,7 @@ type tells struct {
 
 // Doing lets the observer know how the worker does after a step, if that is due.
 func (r *Rank) Doing(ctx context.Context) error {
-	j, t, step := r.job, &r.times, r.step
+	j, t, step := r.job, r.times, r.step
 	if j.Workers > record.MaxWorkerStates || r.reported.yes && !Crossed(j.tellEvery(), r.reported.step, step) {
 		return nil
 	}

@@ -29,6 +29,10 @@ func NewGate(workers, threads int, waits bool) *Gate {
 	return &Gate{tokens: make(chan struct{}, n), threads: threads, own: workers <= n || waits}
 }
 
+// Apart is a gate to the same cores for passes of another model, or of ones that wait for others
+// in their middle: each worker has a desk of its own.
+func (g *Gate) Apart() *Gate { return &Gate{tokens: g.tokens, threads: g.threads, own: true} }
+
 // Enter waits until a core is free, and Leave gives it back. Nobody may wait for another
 // rank in between: see Away.
 func (g *Gate) Enter() { g.tokens <- struct{}{} }

@@ -15,11 +15,11 @@ type Desk struct {
 	Scratch sgd.Scratch
 	Batches *Loader
 	scan    *scan
-	hearing                                  // of the lengths of gradients
-	Sum     func(key int, v []float64) error // see sgd.Pass; nil: none
-	part    []float32                        // the gradient of a micro-batch behind the first
-	spoilt  bool                             // the gradient had NaN or Inf, made zero
-	Soft    bool                             // they are made zero, whatever the task says of them
+	hearing                         // of the lengths of gradients
+	Meet    func(sgd.Meeting) error // see sgd.Pass; nil: none
+	part    []float32               // the gradient of a micro-batch behind the first
+	spoilt  bool                    // the gradient had NaN or Inf, made zero
+	Soft    bool                    // they are made zero, whatever the task says of them
 }
 
 // NewDesk makes the memory for passes of m over samples of src.
@@ -107,7 +107,7 @@ func (d *Desk) Gradient(ctx context.Context, t *Task, g Wanted) (loss float64, b
 		if !first {
 			part = d.another(len(g.Grad))
 		}
-		p := sgd.Pass{Params: g.Params, Grad: part, Sum: d.Sum, Scratch: d.Scratch, Threads: t.Gate.threads}
+		p := sgd.Pass{Params: g.Params, Grad: part, Meet: d.Meet, Scratch: d.Scratch, Threads: t.Gate.threads}
 		if first {
 			p.Need = g.Need
 		}

@@ -8,6 +8,7 @@ import (
 
 	"github.com/gradlab/gradlab/comm"
 	"github.com/gradlab/gradlab/comm/collective"
+	"github.com/gradlab/gradlab/sgd"
 	"github.com/gradlab/gradlab/sgd/train"
 	"github.com/gradlab/gradlab/sgd/train/message"
 )
@@ -34,8 +35,9 @@ func newNorms(r *train.Rank) *norms {
 	return j
 }
 
-// sum makes of v the sums of the group's; see Pass.Meet.
-func (j *norms) sum(ctx context.Context, at int, v []float64) error {
+// sum makes of a meeting's sums those of the group's; see Pass.Meet.
+func (j *norms) sum(ctx context.Context, at int, m sgd.Meeting) error {
+	v := m.Sums
 	own := comm.NewBuffer(8 * len(v))
 	for i, x := range v {
 		binary.LittleEndian.PutUint64(own.B[8*i:], math.Float64bits(x))
