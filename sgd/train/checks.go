@@ -97,10 +97,6 @@ func (j *Job) checkServerless() error {
 	return nil
 }
 
-// mostPieces is how many pieces a model may be cut in: each is a collective, or a
-// part of one, with a codec of its own.
-const mostPieces = 1 << 16
-
 // checkOverlap refuses an Overlap that the mode does not go by, and too many pieces.
 func (j *Job) checkOverlap() error {
 	if v, ok := j.Overlap.(registry.Validator); ok {

@@ -9,6 +9,7 @@
 package train
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"sync/atomic"
@@ -150,8 +151,8 @@ type Job struct {
 	Leaves     []Departure
 	Joins      []Joining
 
-	joined *joined // the epoch of membership that this is the job of; nil: the run's
-	within *within // the run that this is a job within; nil: it is the run's
+	joined *joined                            // the epoch of membership that this is the job of; nil: the run's
+	places func(worker int) (first, last int) // see device; of a job within a run
 
 	replayed map[[2]int]struct{} // worker and step of the pushes in Replay
 
@@ -194,12 +195,7 @@ func (j *Job) Cuts() [][]wire.Cut {
 }
 
 // Plan is what the job's Overlap comes to.
-func (j *Job) Plan() Plan {
-	if j.Overlap == nil {
-		return Plan{}
-	}
-	return j.Overlap.Plan()
-}
+func (j *Job) Plan() Plan { return cmp.Or[Overlap](j.Overlap, Behind{}).Plan() }
 
 // Coordinator is the rank behind the servers that hold shards; see Traits.Coordinator.
 func (j *Job) Coordinator() int { return j.Workers + j.numShards() }

@@ -18,6 +18,7 @@ const (
 	KeyRound       = "round"       // localsgd: exchanges made
 	keyMeter       = "meter"       // of progress, of the rank that tells it or the observer
 	keyMembers     = "members"     // of an elastic run: its memberships
+	keyPart        = "part"        // of a job within the run, for the observer: which part of the model it trains
 	keyGoing       = "going"       // the ranks have gone on: nobody waits for the checkpoint
 
 	keyZeroed = "zeroed" // gradients made zero

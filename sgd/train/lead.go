@@ -54,7 +54,7 @@ func (r *Rank) Report(ctx context.Context, p record.Progress) error {
 
 // Tell tells the observer how far the run is, as it is given.
 func (r *Rank) Tell(ctx context.Context, p record.Progress) error {
-	if r.sub != nil && !r.sub.Tells {
+	if r.sub != nil && !r.sub.leads() {
 		return nil
 	}
 	return r.tellJSON(ctx, onProgress, p)

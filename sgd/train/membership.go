@@ -153,8 +153,8 @@ func (e *joined) scaled() (lrschedule.Schedule, error) {
 // device is which device of the run a worker computes on, counted from the last one too.
 func (j *Job) device(worker int) (first, last int) {
 	switch {
-	case j.within != nil:
-		return j.within.of.device(j.within.Ranks[worker])
+	case j.places != nil:
+		return j.places(worker)
 	case j.joined == nil:
 		return worker, j.Workers - 1 - worker
 	}

@@ -508,6 +508,9 @@ func (o *Observer) together() *checkpoint.State {
 	for r, st := range o.states {
 		if id := r - o.Job.Workers; id >= 0 && id < o.servers {
 			o.unpack(all, o.shards[id], st)
+		} else if id, ok := st.Ints[keyPart]; ok {
+			delete(st.Ints, keyPart)
+			o.unpack(all, o.shards[id], st)
 		}
 		version := max(all.Ints[KeyVersion], st.Ints[KeyVersion])
 		all.Merge(st)

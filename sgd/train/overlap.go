@@ -85,6 +85,10 @@ var (
 const (
 	bucketBytes = 1 << 20
 	fusedBytes  = 64 << 20 // Horovod's
+
+	// mostPieces is how many pieces a model may be cut in: each is a collective, or a
+	// part of one, with a codec of its own.
+	mostPieces = 1 << 16
 )
 
 // Plan implements Overlap.

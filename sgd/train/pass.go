@@ -141,10 +141,9 @@ func (r *Rank) Stale(updates int) { r.stats.stale = updates }
 // Voided counts a gradient that was given up.
 func (r *Rank) Voided() { r.stats.voided++ }
 
-// A pass that meets others stops, ahead and back, until they are there (sgd.Pass.Meet): at every
-// batch norm whose statistics workers share, and where the rest of the model is on other ranks.
-// It is computed by a goroutine that hands what it has to the rank's program, which exchanges it
-// and lets the pass go on. So it travels as all else does, and is billed.
+// A pass that meets others stops, ahead and back, until they are there (sgd.Pass.Meet): at batch
+// norms whose statistics workers share, and where the rest of the model is on other ranks. A
+// goroutine makes it, and the rank's program exchanges what there is, so that this is billed.
 
 // meeting makes such passes.
 type meeting struct {
@@ -247,14 +246,12 @@ func (m *meeting) rehearse(of sgd.Model, samples, micros int) error {
 
 // giveUp ends a pass that waits for a meeting.
 func (m *meeting) giveUp(waits bool, err error) error {
-	if waits {
-		for {
-			select {
-			case <-m.asks:
-			case m.goOn <- err:
-			case <-m.ended:
-				return err
-			}
+	for waits {
+		select {
+		case <-m.asks:
+		case m.goOn <- err:
+		case <-m.ended:
+			waits = false
 		}
 	}
 	return err

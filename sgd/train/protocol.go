@@ -16,6 +16,7 @@ var (
 	OnSnapshot = message.Say("snapshot", comm.Report, message.ReadNothing)      // any → observer: parameters
 	onState    = message.Say("state", comm.Report, message.ReadNothing)         // all → observer: state at a checkpoint mark
 	onGo       = message.Say("go", comm.Report, message.ReadNothing)            // observer → who waits: the checkpoint is whole
+	onAsk      = message.Say("ask", comm.Control, message.ReadCount)            // first rank of a job within a run → those of others: what becomes of a step
 	onFinal    = message.Say("final", comm.Report, message.ReadNothing)         // all → observer: RankReport
 	onOrder    = message.Say("order", comm.Report, message.ReadNothing)         // server → observer: lines of the order log
 	onWorker   = message.Say("worker", comm.Report, message.ReadNothing)        // worker → observer: WorkerState

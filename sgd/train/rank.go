@@ -38,7 +38,7 @@ type Rank struct {
 	lead  Meter // of the rank that leads; see Report
 	ahead ahead
 
-	sub    *Sub    // of a job within the run; nil: the run's
+	sub    *within // of a job within the run; nil: the run's
 	member *member // of an elastic run; nil: of another one
 	again  bool    // it goes on in another epoch of membership
 }

@@ -127,11 +127,18 @@ func (j *Job) keepsHere(h comm.Host, last bool) bool {
 }
 
 // Asks says what the first rank asks of all behind the steps that are being made,
-// from, …, to: to stop, or to tell their states.
-func (r *Rank) Asks(from, to int) (flags message.Flags, err error) {
-	if r.rank > 0 {
+// from, …, to: to stop, or to tell their states. First ranks of jobs within a run ask alike.
+func (r *Rank) Asks(ctx context.Context, from, to int) (message.Flags, error) {
+	switch {
+	case r.rank > 0:
 		return 0, nil
+	case r.sub != nil:
+		return r.sub.asks(ctx, from, to)
 	}
+	return asks(r, from, to)
+}
+
+func asks(r *Rank, from, to int) (flags message.Flags, err error) {
 	stop, err := r.job.stopsHere(r.h, from)
 	if stop || Crossed(r.job.CheckpointEvery, from, to) && r.job.stopsAtMark(r.h, from) {
 		return FlagStop, nil

@@ -8,7 +8,9 @@ import (
 	"runtime"
 	"slices"
 	"strings"
+	"sync/atomic"
 	"testing"
+	"time"
 
 	"github.com/gradlab/gradlab/comm"
 	"github.com/gradlab/gradlab/comm/local"
@@ -149,7 +151,7 @@ func (m staged) Check(j *train.Job) error { _, err := m.Part(train.NewRank(j, 0)
 func (m staged) Part(r *train.Rank) (train.Part, error) {
 	n := r.Job().Workers / 2
 	stage, other := r.ID()/n, (r.ID()+n)%(2*n)
-	s := train.Sub{Part: stage, Model: layered{r.Job().Model.(layered).Model, stage, stage + 1}, Mode: m.among, Tells: stage == 1}
+	s := train.Sub{Firsts: []int{0, n}, Model: layered{r.Job().Model.(layered).Model, stage, stage + 1}, Mode: m.among}
 	for i := range n {
 		s.Ranks = append(s.Ranks, stage*n+i)
 	}
@@ -257,6 +259,79 @@ func TestTwoStagesAreTheWholeModel(t *testing.T) {
 	}
 }
 
+// What stages keep of the run at a mark is what the whole model does, and who goes on from there
+// ends with the bits, the time and the bytes of one that did not stop.
+func TestStagesGoOn(t *testing.T) {
+	t.Parallel()
+	for name, opts := range map[string][]option{
+		"sparse": {with("feedback(topk(keep=0.1))"), optimizer("adam")},
+		"local":  {mode("localsgd(h=3)"), outer("nesterov")},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			opts := append([]option{perceptron(t, 2), func(j *train.Job) { j.CheckpointEvery, j.EMA = 9, 0.9 }}, opts...)
+			cut := append(slices.Clone(opts), inTwo)
+			whole, a := runOn(t, simulated(0), job(t, opts...), nil)
+			stages, b := runOn(t, simulated(0), job(t, cut...), nil)
+			at := slices.Min(slices.Collect(maps.Keys(a.states)))
+			for v, kept := range a.states[at].Vectors {
+				if !strings.ContainsAny(v, "0123") && !slices.Equal(kept, b.states[at].Vectors[v]) {
+					t.Errorf("at %d stages keep another %s", at, v)
+				}
+			}
+			clock := time.Duration(b.states[at].Ints["nanoseconds"])
+			for on, net := range map[string]comm.Net{"sim": simulated(clock), "local": &local.Net{}, "grpc": processes{t, cut}} {
+				r, _ := runOn(t, net, job(t, cut...), b.states[at])
+				if r.SHA256 != whole.SHA256 {
+					t.Errorf("%s: resumed at %d it ends with other bits", on, at)
+				}
+				up := uint64(b.states[at].Ints["bytes_up"]) + r.Final.BytesUp
+				if on == "sim" && (r.Final.Seconds != stages.Final.Seconds || up != stages.Final.BytesUp) {
+					t.Errorf("resumed it takes %v s and %d bytes, want %v s and %d", r.Final.Seconds, up, stages.Final.Seconds, stages.Final.BytesUp)
+				}
+			}
+		})
+	}
+}
+
+// A stop is taken behind the same step by all stages, and resumed the run ends with the bits of
+// one that was not stopped.
+func TestStagesStopTogether(t *testing.T) {
+	t.Parallel()
+	for name, opts := range map[string][]option{"steps": {}, "marks": {func(j *train.Job) { j.CheckpointEvery = 4 }}, "rounds": {mode("localsgd(h=3)")}} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			opts := append([]option{perceptron(t, 2)}, opts...)
+			whole, _ := runOn(t, simulated(0), job(t, opts...), nil)
+			for on, net := range map[string]func() comm.Net{"sim": func() comm.Net { return simulated(0) }, "local": func() comm.Net { return &local.Net{} }} {
+				asked := atomic.Int32{}
+				stop := func(j *train.Job) { j.Stopping = func() bool { return asked.Add(1) > 3 } }
+				_, s := runOn(t, net(), job(t, append(slices.Clone(opts), inTwo, stop)...), nil)
+				if s.last == nil || s.last.Ints["version"] == 0 || s.last.Ints["version"] >= 25 {
+					t.Fatalf("%s: it does not stop: %v", on, s.last)
+				}
+				r, _ := runOn(t, net(), job(t, append(slices.Clone(opts), inTwo)...), s.last)
+				if r.SHA256 != whole.SHA256 {
+					t.Errorf("%s: stopped at %d and resumed it ends with other bits", on, s.last.Ints["version"])
+				}
+			}
+		})
+	}
+}
+
+// A target that is reached ends all stages.
+func TestStagesReachATarget(t *testing.T) {
+	t.Parallel()
+	opts := []option{perceptron(t, 2), func(j *train.Job) { j.EvalEvery, j.Until.Value = 2, 0.5 }}
+	want, _ := runOn(t, simulated(0), job(t, opts...), nil)
+	for name, net := range map[string]comm.Net{"sim": simulated(0), "local": &local.Net{}} {
+		got, _ := runOn(t, net, job(t, append(slices.Clone(opts), inTwo)...), nil)
+		if !want.Reached || !got.Reached || got.Final.Step != want.Final.Step || got.SHA256 != want.SHA256 {
+			t.Errorf("%s: it reaches its target %v at %d, want %v at %d", name, got.Reached, got.Final.Step, want.Reached, want.Final.Step)
+		}
+	}
+}
+
 // Without weights stages send as much, in the same virtual time.
 func TestStagesWithoutWeights(t *testing.T) {
 	t.Parallel()
@@ -320,7 +395,6 @@ func TestSubRefuses(t *testing.T) {
 	t.Parallel()
 	for want, o := range map[string]option{
 		"elastic=none":       func(j *train.Job) { j.Elastic = true },
-		"checkpoint_every":   func(j *train.Job) { j.CheckpointEvery = 5 },
 		"overlap=none":       func(j *train.Job) { j.Overlap = train.Buckets{} },
 		"no servers":         func(j *train.Job) { j.Mode = staged{train.Server{}} },
 		"use reduce, gather": func(j *train.Job) { mode("dpsgd")(j); graph("ring")(j); j.Mode = staged{j.Mode} },
@@ -330,8 +404,8 @@ func TestSubRefuses(t *testing.T) {
 		}
 	}
 	j := job(t, perceptron(t, 2))
-	s := train.Sub{Ranks: []int{0}, Model: j.Model, Mode: mean.Reduce{}}
-	if _, err := s.Of(train.NewRank(j, 1)); err == nil || !strings.Contains(err.Error(), "rank 1 is none of the ranks [0]") {
+	s := train.Sub{Ranks: []int{0}, Firsts: []int{0, 1}, Model: j.Model, Mode: mean.Reduce{}}
+	if _, err := s.Of(train.NewRank(j, 1)); err == nil || !strings.Contains(err.Error(), "rank 1 is to be one of the ranks [0]") {
 		t.Errorf("of another rank: %v", err)
 	}
 }

@@ -59,7 +59,7 @@ func (a *ahead) add(version int) {
 // wire.Packer.Frame.
 func (r *Rank) Snapshot(ctx context.Context, m Mark, params wire.Vector) error {
 	if r.sub != nil {
-		m.Shard = r.sub.Part
+		m.Shard = r.sub.part
 	}
 	if !r.h.Virtual() && !m.Last {
 		for taken := -1; r.ahead.count(taken) >= snapshotsAhead; {
@@ -97,6 +97,9 @@ func (r *Rank) sendState(ctx context.Context, st *checkpoint.State) error {
 			for name, n := range links {
 				st.Ints[checkpoint.Key(name, r.rank)] = int64(n)
 			}
+		}
+		if r.sub != nil {
+			st = r.sub.named(st)
 		}
 		var err error
 		if b, err = st.Encode(nil, sgd.Layout{}); err != nil {

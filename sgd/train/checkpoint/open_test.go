@@ -34,6 +34,13 @@ func TestOpenState(t *testing.T) {
 	if err := got.Vector("own/2", nil); err == nil || got.Has("own/2") {
 		t.Error("a vector that is not there")
 	}
+	tail := func(v []float32) []float32 { return v[len(v)/2:] }
+	for what, s := range map[string]*checkpoint.State{"opened": got, "decoded": s} {
+		m := s.Mapped(tail)
+		if v := make([]float32, 2); m.Vector("own/1", v) != nil || !slices.Equal(v, []float32{2, 3}) || !m.Has("empty") || m.Ints["version"] != 7 || string(m.Bytes["core/0"]) != "core" {
+			t.Errorf("%s, mapped: %v", what, v)
+		}
+	}
 	for n := range b {
 		if _, err := checkpoint.Open(b[:n]); err == nil {
 			t.Errorf("%d of %d bytes are accepted", n, len(b))

@@ -46,6 +46,20 @@ func (s *State) Renamed(from, to int) *State {
 	return out
 }
 
+// Mapped is the state with what of makes of its vectors.
+func (s *State) Mapped(of func([]float32) []float32) *State {
+	out := &State{Vectors: map[string][]float32{}, Bytes: s.Bytes, Ints: s.Ints}
+	for name, v := range s.Vectors {
+		out.Vectors[name] = of(v)
+	}
+	for name, b := range s.raw {
+		v := make([]float32, len(b)/4)
+		f32.FromBytes(v, b)
+		out.Vectors[name] = of(v)
+	}
+	return out
+}
+
 func copyAs[T any](dst, src map[string]T, name func(string) (string, bool)) {
 	for k, v := range src {
 		if as, ok := name(k); ok {

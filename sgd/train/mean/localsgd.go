@@ -219,7 +219,7 @@ func (l *localWorker) descend() error {
 
 // agree exchanges pseudo-gradients and takes up what comes of them.
 func (l *localWorker) agree(ctx context.Context) (flags message.Flags, err error) {
-	ask, err := l.Asks(l.told, l.Step())
+	ask, err := l.Asks(ctx, l.told, l.Step())
 	if err != nil {
 		return 0, err
 	}

@@ -162,7 +162,7 @@ func (r *reducer) coding() time.Duration { return r.mean.tariff.Encode(0, len(r.
 // round makes one step: gradient, exchange, update.
 func (r *reducer) round(ctx context.Context) (message.Flags, error) {
 	tl := r.Job().Timeline(r.ID(), r.Step())
-	ask, err := r.Asks(r.Step(), r.Step()+1)
+	ask, err := r.Asks(ctx, r.Step(), r.Step()+1)
 	if err != nil {
 		return 0, err
 	}
