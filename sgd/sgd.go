@@ -229,7 +229,7 @@ type Vocabulary interface {
 	Len() int // tokens are numbers from 0 to Len()−1
 	// Encode appends the tokens of a text. The error names what of it is no token.
 	Encode(dst []int32, text []byte) ([]int32, error)
-	// Decode appends the bytes that a token stands for: none for a mark.
+	// Decode appends the bytes that a token stands for: none for a special token.
 	Decode(dst []byte, token int32) []byte
 }
 

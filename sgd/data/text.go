@@ -15,7 +15,7 @@ import (
 //
 // It is a file, or the files of a folder in the order of their names, all of one kind: texts;
 // Parquet with a column of texts; or tokens (.bin), as nanoGPT, llm.c and modded-nanogpt write
-// them, which stay on disk. Several texts, or rows, have the mark of an end between them where
+// them, which stay on disk. Several texts, or rows, have the token of an end between them where
 // the vocabulary has one.
 //
 // Files named after val, valid, validation or dev, or else after test, are the test set. Where

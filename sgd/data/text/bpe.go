@@ -9,13 +9,14 @@ import (
 )
 
 // BPE cuts a text into byte pairs (Sennrich et al. 2016, section 3.2; on bytes, as GPT-2 does:
-// Radford et al. 2019, section 2.2). A text is cut into pieces: words with the blank before
-// them, numbers, other characters, white space. In each piece the pair of neighbours that
+// Radford et al. 2019, section 2.2). A text is cut into pretokens: words with the blank before
+// them, numbers, other characters, white space. In each pretoken the pair of neighbours that
 // comes first in the list of merges becomes one token, until no pair is in the list.
 //
 // The vocabulary is that of a folder with vocab.json and merges.txt, or with tokenizer.json;
-// or such a file. Of tokenizer.json, byte-level BPE with GPT-2's pieces can be read. Marks such
-// as <|endoftext|> stand between documents and end the last one; in a text they are characters.
+// or such a file. Of tokenizer.json, byte-level BPE with GPT-2's pretokens can be read. Special
+// tokens such as <|endoftext|> stand between documents and end the last one; in a text they are
+// characters.
 type BPE struct {
 	Path string `doc:"folder with vocab.json and merges.txt, or tokenizer.json, or one of these; below --data-dir, or as it is"`
 }
@@ -43,20 +44,20 @@ type (
 // pairs is a vocabulary of byte pairs.
 type pairs struct {
 	texts  [][]byte         // of tokens; nil: it stands for nothing
-	whole  map[string]int32 // tokens that pieces are as a whole, whatever the merges; nil: none
+	whole  map[string]int32 // tokens that pretokens are as a whole, whatever the merges; nil: none
 	bytes  [256]int32       // tokens of bytes
 	merges map[pair]merge
 	last   int32 // the token that ends a document; −1: none
 
 	mu   sync.Mutex
-	seen map[string][]int32 // pieces and their tokens
+	seen map[string][]int32 // pretokens and their tokens
 }
 
-// Pieces that are remembered, and the most bytes of one.
+// Pretokens that are remembered, and the most bytes of one.
 const (
-	mostSeen  = 1 << 16
-	longSeen  = 64
-	longPiece = 1 << 16 // bytes of a piece that are joined at a time
+	mostSeen     = 1 << 16
+	longSeen     = 64
+	longPretoken = 1 << 16 // bytes of a pretoken that are joined at a time
 )
 
 func (v *pairs) Len() int           { return len(v.texts) }
@@ -64,13 +65,13 @@ func (v *pairs) end() (int32, bool) { return v.last, v.last >= 0 }
 
 func (v *pairs) Decode(dst []byte, token int32) []byte { return append(dst, v.texts[token]...) }
 
-// Encode never fails, as every byte is a token. Of a piece of more than 64 KiB as many bytes
+// Encode never fails, as every byte is a token. Of a pretoken of more than 64 KiB as many bytes
 // are joined at a time.
 func (v *pairs) Encode(dst []int32, text []byte) ([]int32, error) {
 	v.mu.Lock()
 	defer v.mu.Unlock()
 	for len(text) > 0 {
-		n := piece(text[:min(len(text), longPiece)])
+		n := pretoken(text[:min(len(text), longPretoken)])
 		word := text[:n]
 		text = text[n:]
 		if known, ok := v.seen[string(word)]; ok {
@@ -110,7 +111,7 @@ func (q *joints) Pop() any {
 	return last
 }
 
-// join appends the tokens of a piece.
+// join appends the tokens of a pretoken.
 func (v *pairs) join(dst []int32, word []byte) []int32 {
 	if token, ok := v.whole[string(word)]; ok {
 		return append(dst, token)

@@ -122,7 +122,7 @@ func (Chars) Vocabulary(docs Documents, _ func(string) (string, error)) (sgd.Voc
 	return v, nil
 }
 
-// unmarked is a text without the mark of its order of bytes.
+// unmarked is a text without the sign of its order of bytes.
 func unmarked(text []byte) []byte { return bytes.TrimPrefix(text, []byte("\xef\xbb\xbf")) }
 
 // line is the number of the line at a byte.

@@ -34,12 +34,12 @@ func vocabulary(t testing.TB, spec, of string) sgd.Vocabulary {
 	return v
 }
 
-// encoded are texts of testdata, with the pieces and tokens that Hugging Face's tokenizers
-// 0.23.3 makes of them; pieces are those of Python's module regex too.
+// encoded are texts of testdata, with the pretokens and tokens that Hugging Face's tokenizers
+// 0.23.3 makes of them; pretokens are those of Python's module regex too.
 func encoded(t *testing.T) (all []struct {
-	Text   string
-	Pieces []string
-	IDs    []int32
+	Text      string
+	Pretokens []string
+	IDs       []int32
 }) {
 	t.Helper()
 	b, err := os.ReadFile("testdata/encoded.json")
@@ -107,7 +107,7 @@ func TestLongWords(t *testing.T) {
 	}
 }
 
-// What is no byte-level BPE with GPT-2's pieces is refused, and the error says what it is.
+// What is no byte-level BPE with GPT-2's pretokens is refused, and the error says what it is.
 func TestForeignTokenizers(t *testing.T) {
 	t.Parallel()
 	own, err := os.ReadFile("testdata/tokenizer.json")
@@ -139,7 +139,7 @@ func TestForeignTokenizers(t *testing.T) {
 		`cuts texts by "Whitespace"`:              change("pre_tokenizer", map[string]any{"type": "Whitespace"}),
 		"add_prefix_space":                        change("pre_tokenizer.add_prefix_space", true),
 		`another pattern, "\\d"`:                  change("pre_tokenizer", map[string]any{"type": "Split", "pattern": map[string]any{"Regex": `\d`}}),
-		"into pieces 0 times":                     change("pre_tokenizer.use_regex", false),
+		"into pretokens 0 times":                  change("pre_tokenizer.use_regex", false),
 		"merge 0 has 1 parts":                     change("model.merges", []any{"ab"}),
 		`merge 0, "a" with "qqq"`:                 change("model.merges", []any{"a qqq"}),
 		"no token of byte":                        change("model.vocab", map[string]any{"a": 0}),
@@ -165,7 +165,7 @@ func TestForeignTokenizers(t *testing.T) {
 	}
 }
 
-// Several documents have a mark between them, and behind the last.
+// Several documents have a token of the end between them, and behind the last.
 func TestDocuments(t *testing.T) {
 	t.Parallel()
 	v := vocabulary(t, "bpe(path=testdata)", "")
@@ -181,21 +181,21 @@ func TestDocuments(t *testing.T) {
 	}
 	for _, c := range []struct {
 		texts []string
-		marks int
+		ends  int
 	}{{[]string{"ab"}, 0}, {[]string{"ab", "c"}, 2}, {[]string{"ab", "", "c"}, 3}} {
 		all, err := text.Tokenise(docs(c.texts...), v)
 		if err != nil {
 			t.Fatal(err)
 		}
-		marks, said := 0, ""
+		ends, said := 0, ""
 		for i := range all.Len() {
 			b := v.Decode(nil, all.At(i))
 			if said += string(b); len(b) == 0 {
-				marks++
+				ends++
 			}
 		}
-		if marks != c.marks || said != strings.Join(c.texts, "") {
-			t.Errorf("%q: %d marks, %q", c.texts, marks, said)
+		if ends != c.ends || said != strings.Join(c.texts, "") {
+			t.Errorf("%q: %d ends, %q", c.texts, ends, said)
 		}
 	}
 }

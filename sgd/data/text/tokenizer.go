@@ -22,8 +22,8 @@ const (
 
 const mostVocabularyBytes = 256 << 20 // of a file
 
-// marks are tokens that end a document, by the vocabularies that have them.
-var marks = []string{"<|endoftext|>", "<|end_of_text|>", "</s>"}
+// ends are tokens that end a document, by the vocabularies that have them.
+var ends = []string{"<|endoftext|>", "<|end_of_text|>", "</s>"}
 
 // tokenizer is the parts of a tokenizer.json that are read.
 type tokenizer struct {
@@ -55,7 +55,7 @@ type step struct {
 	Pattern   struct{ Regex string }
 }
 
-// gpt2Pattern is GPT-2's pattern of pieces as tokenizer.json has it.
+// gpt2Pattern is GPT-2's pattern of pretokens as tokenizer.json has it.
 const gpt2Pattern = `'s|'t|'re|'ve|'m|'ll|'d| ?\p{L}+| ?\p{N}+| ?[^\s\p{L}\p{N}]+|\s+(?!\S)|\s+`
 
 // readPairs reads a vocabulary from a folder, or a file of one.
@@ -126,7 +126,7 @@ func readTokenizer(path string) (*pairs, error) {
 		return nil, fmt.Errorf("%s: %w", path, err)
 	}
 	if err := t.check(); err != nil {
-		return nil, fmt.Errorf("%s: %w; byte-level BPE with GPT-2's pieces can be read", path, err)
+		return nil, fmt.Errorf("%s: %w; byte-level BPE with GPT-2's pretokens can be read", path, err)
 	}
 	var list [][2]string
 	for i, raw := range t.Model.Merges {
@@ -159,7 +159,7 @@ func readTokenizer(path string) (*pairs, error) {
 	return v, nil
 }
 
-// check refuses what is no byte-level BPE with GPT-2's pieces, and says what it is.
+// check refuses what is no byte-level BPE with GPT-2's pretokens, and says what it is.
 func (t *tokenizer) check() error {
 	m := t.Model
 	switch {
@@ -170,13 +170,13 @@ func (t *tokenizer) check() error {
 	case m.Fallback:
 		return fmt.Errorf("its model is BPE on characters (byte_fallback)")
 	case m.Prefix != "" || m.Suffix != "":
-		return fmt.Errorf("its model has marks in words (%q, %q)", m.Prefix, m.Suffix)
+		return fmt.Errorf("its model has affixes of words (%q, %q)", m.Prefix, m.Suffix)
 	case m.Dropout != nil && *m.Dropout > 0:
 		return fmt.Errorf("its model leaves out merges by chance (dropout %g)", *m.Dropout)
 	case t.Normalizer != nil:
 		return fmt.Errorf("it changes texts first (normalizer %q)", t.Normalizer.Type)
 	case t.PreTokenizer == nil:
-		return fmt.Errorf("it does not cut texts into pieces (pre_tokenizer null)")
+		return fmt.Errorf("it does not cut texts into pretokens (pre_tokenizer null)")
 	}
 	steps := []step{*t.PreTokenizer}
 	if t.PreTokenizer.Type == "Sequence" {
@@ -201,13 +201,13 @@ func (t *tokenizer) check() error {
 		}
 	}
 	if !level || cut != 1 {
-		return fmt.Errorf("it cuts texts into pieces %d times, on bytes: %v", cut, level)
+		return fmt.Errorf("it cuts texts into pretokens %d times, on bytes: %v", cut, level)
 	}
 	return nil
 }
 
 // newPairs makes a vocabulary of tokens, written with a character for each byte, merges in
-// their order, and tokens that are marks, as they are.
+// their order, and special tokens, as they are.
 func newPairs(vocab map[string]int32, list [][2]string, added map[string]int32) (*pairs, error) {
 	v := &pairs{merges: make(map[pair]merge, len(list)), last: -1, seen: map[string][]int32{}}
 	most := int32(-1)
@@ -229,7 +229,7 @@ func newPairs(vocab map[string]int32, list [][2]string, added map[string]int32) 
 		}
 		b, ok := unspelled(text)
 		if !ok {
-			continue // a mark
+			continue // a special token
 		}
 		if v.texts[id] != nil {
 			return nil, fmt.Errorf("two tokens have number %d", id)
@@ -254,9 +254,9 @@ func newPairs(vocab map[string]int32, list [][2]string, added map[string]int32) 
 			v.merges[pair{left, right}] = merge{int32(i), token}
 		}
 	}
-	for _, mark := range marks {
+	for _, name := range ends {
 		for _, of := range []map[string]int32{added, vocab} {
-			if id, ok := of[mark]; ok && v.last < 0 {
+			if id, ok := of[name]; ok && v.last < 0 {
 				v.last, v.texts[id] = id, nil
 			}
 		}

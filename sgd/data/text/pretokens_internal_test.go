@@ -7,16 +7,16 @@ import (
 	"testing"
 )
 
-// Pieces are those of GPT-2's pattern, as Python's module regex finds them.
-func TestPieces(t *testing.T) {
+// Pretokens are those of GPT-2's pattern, as Python's module regex finds them.
+func TestPretokens(t *testing.T) {
 	t.Parallel()
 	b, err := os.ReadFile("testdata/encoded.json")
 	if err != nil {
 		t.Fatal(err)
 	}
 	var all []struct {
-		Text   string
-		Pieces []string
+		Text      string
+		Pretokens []string
 	}
 	if err := json.Unmarshal(b, &all); err != nil {
 		t.Fatal(err)
@@ -24,11 +24,11 @@ func TestPieces(t *testing.T) {
 	for _, c := range all {
 		var got []string
 		for rest := []byte(c.Text); len(rest) > 0; {
-			n := piece(rest)
+			n := pretoken(rest)
 			got, rest = append(got, string(rest[:n])), rest[n:]
 		}
-		if !slices.Equal(got, c.Pieces) {
-			t.Errorf("%q: %q, want %q", c.Text, got, c.Pieces)
+		if !slices.Equal(got, c.Pretokens) {
+			t.Errorf("%q: %q, want %q", c.Text, got, c.Pretokens)
 		}
 	}
 }

@@ -5,7 +5,7 @@ import (
 	"unicode/utf8"
 )
 
-// Classes of characters that pieces are made of.
+// Classes of characters that pretokens are made of.
 const (
 	blank  = iota // white space
 	letter        // of Unicode's category L
@@ -31,17 +31,17 @@ func classOf(text []byte) (class, size int) {
 	return other, size
 }
 
-// contractions are the ends of English words that are pieces of their own.
+// contractions are the ends of English words that are pretokens of their own.
 var contractions = []string{"'s", "'t", "'re", "'ve", "'m", "'ll", "'d"}
 
-// piece is how many bytes of a text, which is not empty, are its first piece. That is the
+// pretoken is how many bytes of a text, which is not empty, are its first pretoken. That is the
 // pattern by which GPT-2 cuts texts before it joins bytes (Radford et al. 2019, encoder.py):
 //
 //	's|'t|'re|'ve|'m|'ll|'d| ?\p{L}+| ?\p{N}+| ?[^\s\p{L}\p{N}]+|\s+(?!\S)|\s+
 //
 // So a run of white space leaves its last character to what follows it, which a word takes
 // if that is a blank.
-func piece(text []byte) int {
+func pretoken(text []byte) int {
 	for _, c := range contractions {
 		if len(text) >= len(c) && string(text[:len(c)]) == c {
 			return len(c)
