@@ -27,14 +27,19 @@ import (
 	"time"
 
 	"github.com/gradlab/gradlab/comm"
+	"github.com/gradlab/gradlab/comm/shm"
 )
 
-// Links says what two processes of one host move frames through.
+// Links says what two processes move frames through.
 type Links string
 
 const (
-	// LinksAuto is shared memory on one host where it can be had, else gRPC.
+	// LinksAuto is shared memory on one host where it can be had, else a TCP connection
+	// of its own, else gRPC, which the log tells.
 	LinksAuto Links = "auto"
+	// LinksTCP is a TCP connection of its own, on one host too, and an error where it
+	// cannot be had.
+	LinksTCP Links = "tcp"
 	// LinksGRPC is gRPC everywhere.
 	LinksGRPC Links = "grpc"
 	// LinksSHM is shared memory, and an error where it cannot be had.
@@ -93,8 +98,7 @@ type Config struct {
 	// processes meet again, and Run returns a comm.AgainError to each.
 	Again func(lost []*comm.PeerError) bool
 
-	// Links is what processes of one host move frames through; between hosts it
-	// is always gRPC, and LinksSHM an error. Default LinksAuto.
+	// Links is what frames go through. Default LinksAuto.
 	Links Links
 
 	// Heartbeat is how often a link says that its process lives. Default 1 s.
@@ -119,6 +123,7 @@ type Config struct {
 	checkAll bool          // check bodies on every stream, as between hosts
 	derived  *tls.Config   // from Token; nil without one
 	resolver *net.Resolver // of names to dial; nil: the system's
+	machine  string        // names this one to others that might share memory
 
 	// Logf is told what an operator may want to know: refused joins, dead
 	// peers. Default: nobody.
@@ -194,12 +199,15 @@ func (c *Config) complete() error {
 	switch c.Links {
 	case "":
 		c.Links = LinksAuto
-	case LinksAuto, LinksGRPC, LinksSHM:
+	case LinksAuto, LinksTCP, LinksGRPC, LinksSHM:
 	default:
-		bad("links is %q, want %s, %s or %s", c.Links, LinksAuto, LinksGRPC, LinksSHM)
+		bad("links is %q, want %s, %s, %s or %s", c.Links, LinksAuto, LinksTCP, LinksGRPC, LinksSHM)
 	}
 	if c.TLS != nil {
 		c.TLS = hardened(c.TLS)
+	}
+	if c.machine == "" {
+		c.machine = shm.Host()
 	}
 	if c.Logf == nil {
 		c.Logf = func(string, ...any) {}
@@ -234,6 +242,7 @@ func (c *Config) checked(on *conn) bool {
 // hardened fills in what a tls.Config leaves open.
 func hardened(t *tls.Config) *tls.Config {
 	t = t.Clone()
+	t.DynamicRecordSizingDisabled = true // small records cost the wire its speed
 	t.MinVersion = max(t.MinVersion, tls.VersionTLS13)
 	if t.ClientCAs != nil && t.ClientAuth == tls.NoClientCert {
 		t.ClientAuth = tls.RequireAndVerifyClientCert

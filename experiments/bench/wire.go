@@ -75,8 +75,8 @@ func (o *WireOptions) Check() error {
 		}
 	}
 	for _, l := range o.Links {
-		if l != grpcnet.LinksGRPC && l != grpcnet.LinksSHM && l != LinksMPI {
-			return fmt.Errorf("links is %q, want %s, %s or %s", l, grpcnet.LinksGRPC, grpcnet.LinksSHM, LinksMPI)
+		if l != grpcnet.LinksTCP && l != grpcnet.LinksGRPC && l != grpcnet.LinksSHM && l != LinksMPI {
+			return fmt.Errorf("links is %q, want %s, %s, %s or %s", l, grpcnet.LinksTCP, grpcnet.LinksGRPC, grpcnet.LinksSHM, LinksMPI)
 		}
 		if l == LinksMPI && !mpinet.Built {
 			return mpinet.ErrWithout
