@@ -177,6 +177,7 @@ func (r *runner) settle(ctx context.Context, n int) error {
 func (r *runner) post(p *segment, i int) {
 	s := &r.posts[i%window]
 	s.hd, s.format, s.x, s.add, s.cut = r.hd, r.format, r.x[p.lo:p.hi], p.add, 0
+	s.placed = 0
 	r.net.Post(&s.receipt, r.group.Ranks[p.peer], r.hd.Tag, s)
 }
 
@@ -214,6 +215,7 @@ type post struct {
 	add     bool
 	rest    [8]byte // of an element that was cut
 	cut     int     // how much of it is there
+	placed  int     // likewise, of x's first that lies where it is to
 }
 
 // Begin implements comm.Sink.
@@ -221,9 +223,35 @@ func (s *post) Begin(h *comm.Header, size int) error {
 	return expect(h, &s.hd, size, len(s.x)*s.format.Width())
 }
 
+// Place implements comm.Placer: values that replace others may come as they lie in memory.
+func (s *post) Place() []byte {
+	if s.add || s.cut > 0 {
+		return nil
+	}
+	f, ok := s.format.(InPlace)
+	if !ok {
+		return nil
+	}
+	if b, ok := f.Bytes(s.x); ok {
+		return b[s.placed:]
+	}
+	return nil
+}
+
+// Placed implements comm.Placer.
+func (s *post) Placed(n int) {
+	n += s.placed
+	s.x, s.placed = s.x[n/s.format.Width():], n%s.format.Width()
+}
+
 // Take implements comm.Sink.
 func (s *post) Take(b []byte) {
 	w := s.format.Width()
+	if s.placed > 0 { // the rest of an element follows its beginning
+		n := copy(s.Place(), b[:min(len(b), w-s.placed)])
+		s.Placed(n)
+		b = b[n:]
+	}
 	if s.cut > 0 {
 		n := copy(s.rest[s.cut:w], b)
 		s.cut, b = s.cut+n, b[n:]

@@ -98,14 +98,25 @@ func (a *Inbox) Ended() (claimed bool) {
 	return true
 }
 
-// Space is where the next bytes of a body are to lie, nil if a sink takes them.
-func (a *Inbox) Space() []byte {
-	if a.claimed || a.got == a.size {
-		return nil
+// Fill has a source put the next bytes of a body where they are to lie, and says how many
+// came. If not ok they are for Add.
+func (a *Inbox) Fill(from comm.Source) (n int, ok bool, err error) {
+	switch {
+	case a.got == a.size:
+		return 0, false, nil
+	case a.claimed:
+		n, ok, err = a.sink.Place(from, a.size-a.got)
+	default:
+		a.grow()
+		ok = true
+		n, err = from.Fill(a.buf.B[a.got:])
 	}
-	a.grow()
-	return a.buf.B[a.got:]
+	a.got += n
+	return n, ok, err
 }
+
+// Left is how much of a body is to come.
+func (a *Inbox) Left() int { return a.size - a.got }
 
 // grow makes room for at least one byte more of a body.
 func (a *Inbox) grow() {

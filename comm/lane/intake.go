@@ -29,12 +29,6 @@ type source interface {
 	Finish()
 }
 
-// direct is a source that can put bytes where they are to lie.
-type direct interface {
-	// Fill puts bytes that have come into dst, none if there are none.
-	Fill(dst []byte) (int, error)
-}
-
 // intake is the receiving end of a lane. Whoever waits for a frame of the peer reads
 // for a moment by itself, so that nobody has to be woken when it comes. A goroutine
 // of the lane reads all the rest.
@@ -42,9 +36,10 @@ type intake struct {
 	reading sync.Mutex // guards what follows, and reading from memory
 	lane    *Lane
 	from    source
-	into    direct // nil: from is none
+	into    comm.Source // from, if that can put bytes where they are to lie
 	in      Inbox
 	sum     uint32 // of the frame under way, where records are checked
+	summed  int    // bytes of its body that are in it
 	check   []byte // what there is of the sum that it is to have
 	text    []byte // what there is of a record's beginning, or of a whole one that is no frame
 	want    int    // how long that will be
@@ -63,7 +58,7 @@ const rest = time.Millisecond
 
 func (n *intake) begin(l *Lane, checked bool) {
 	n.lane, n.from, n.want = l, l.road, recordHead
-	n.into, _ = l.road.(direct)
+	n.into, _ = l.road.(comm.Source)
 	n.in = Inbox{Max: l.limits.Frame, Checked: checked, Claim: l.owner.Claim}
 	if checked { // no sink is fed before the checksum is seen: a sum cannot be taken back
 		n.in.Claim = func(h *comm.Header, _, _ int, _ time.Time) (c comm.Claim, ok bool, err error) {
@@ -177,12 +172,10 @@ func (n *intake) read(w *comm.Receipt) error {
 
 // readSome takes what one look finds.
 func (n *intake) readSome(w *comm.Receipt) (some bool, err error) {
-	if n.into != nil && n.in.open {
-		if dst := n.in.Space(); len(dst) >= directly {
-			k, err := n.into.Fill(dst)
+	if n.into != nil && n.in.open && n.in.Left() >= directly {
+		if k, ok, err := n.in.Fill(n.into); ok {
 			if err == nil && k > 0 {
-				n.tally(dst[:k])
-				n.in.got += k
+				n.tallied()
 				err = n.deliver()
 			}
 			return k > 0, err
@@ -232,6 +225,14 @@ func (n *intake) take(b []byte) (k int, err error) {
 func (n *intake) tally(b []byte) {
 	if n.in.Checked {
 		n.sum = Sum(n.sum, b)
+		n.summed += len(b)
+	}
+}
+
+// tallied adds what was put into the inbox's buffer to the checksum.
+func (n *intake) tallied() {
+	if n.in.Checked && n.in.buf != nil {
+		n.tally(n.in.buf.B[n.summed:n.in.got])
 	}
 }
 
@@ -282,6 +283,7 @@ func (n *intake) start() error {
 	err := n.in.Begin(body)
 	n.zeros, n.check, n.sum = pad(n.in.size), n.check[:0], 0
 	n.tally(body)
+	n.summed = 0
 	return err
 }
 
