@@ -62,6 +62,13 @@ type Streamer interface {
 	Cancel(r *Receipt)
 }
 
+// Remote is an Endpoint that knows how far other ranks are.
+type Remote interface {
+	// RoundTrip is how long the network took, when both linked, for something to another
+	// rank and an answer; 0 if it is not known or crosses no network.
+	RoundTrip(to int) time.Duration
+}
+
 // Streaming returns e itself if it is a Streamer, otherwise a Streamer that
 // sends and receives frames through e.
 func Streaming(e Endpoint) Streamer {

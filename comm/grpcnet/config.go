@@ -19,6 +19,7 @@
 package grpcnet
 
 import (
+	"cmp"
 	"crypto/tls"
 	"errors"
 	"fmt"
@@ -124,6 +125,7 @@ type Config struct {
 	derived  *tls.Config   // from Token; nil without one
 	resolver *net.Resolver // of names to dial; nil: the system's
 	machine  string        // names this one to others that might share memory
+	pipes    int           // for frames to each process; 0: by its distance
 
 	// Logf is told what an operator may want to know: refused joins, dead
 	// peers. Default: nobody.
@@ -196,19 +198,14 @@ func (c *Config) complete() error {
 	if c.MaxFrame < 0 || c.QueueBytes < 0 {
 		bad("MaxFrame %d, QueueBytes %d", c.MaxFrame, c.QueueBytes)
 	}
-	switch c.Links {
-	case "":
-		c.Links = LinksAuto
-	case LinksAuto, LinksTCP, LinksGRPC, LinksSHM:
-	default:
-		bad("links is %q, want %s, %s, %s or %s", c.Links, LinksAuto, LinksTCP, LinksGRPC, LinksSHM)
+	c.Links = cmp.Or(c.Links, LinksAuto)
+	if known := []Links{LinksAuto, LinksSHM, LinksTCP, LinksGRPC}; !slices.Contains(known, c.Links) {
+		bad("links is %q, want one of %v", c.Links, known)
 	}
 	if c.TLS != nil {
 		c.TLS = hardened(c.TLS)
 	}
-	if c.machine == "" {
-		c.machine = shm.Host()
-	}
+	c.machine = cmp.Or(c.machine, shm.Host())
 	if c.Logf == nil {
 		c.Logf = func(string, ...any) {}
 	}

@@ -33,6 +33,7 @@ var epoch0 = time.Now()
 func monotonic() time.Duration { return time.Since(epoch0) }
 
 func newConn(c net.Conn, t *comm.Traffic) *conn {
+	tcp.Suit(c)
 	n := &conn{Conn: c, traffic: t, closed: make(chan struct{})}
 	n.heard.Store(int64(monotonic()))
 	return n

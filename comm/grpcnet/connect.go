@@ -26,9 +26,9 @@ type linkRequest struct {
 	To          int    `json:"to"`
 	Incarnation uint32 `json:"incarnation"`
 
-	// What frames are to go by: memory, or a connection that was set aside under a ticket.
+	// What frames are to go by: memory, or connections that were set aside under tickets.
 	Memory *shm.Offer `json:"memory,omitempty"`
-	Frames []byte     `json:"frames,omitempty"`
+	Frames [][]byte   `json:"frames,omitempty"`
 }
 
 type linkReply struct {

@@ -2,11 +2,14 @@ package grpcnet
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"io"
 	"net"
 	"sync"
 	"time"
+
+	"github.com/gradlab/gradlab/comm"
 )
 
 // A connection for frames comes to the same port as gRPC's, through the same guard. Behind
@@ -21,6 +24,25 @@ const (
 	forGRPC   = 'g'
 	forFrames = 'f'
 )
+
+// dialAside makes a connection to a process, which has it set aside.
+func (c *Config) dialAside(ctx context.Context, to *process, t *comm.Traffic) (*aside, error) {
+	raw, err := c.dialer().DialContext(ctx, "tcp", to.Addr)
+	if err != nil {
+		return nil, err
+	}
+	a := &aside{conn: newConn(raw, t)}
+	stop := context.AfterFunc(ctx, func() { _ = a.conn.Close() })
+	a.secured, a.ticket, err = c.guard(nil, nil).present(ctx, a.conn, to)
+	if !stop() {
+		err = context.Cause(ctx)
+	}
+	if err != nil {
+		_ = a.conn.Close()
+		return nil, err
+	}
+	return a, nil
+}
 
 // present has a connection set aside for frames.
 func (g *guard) present(ctx context.Context, c *conn, to *process) (secured net.Conn, ticket []byte, err error) {
@@ -72,6 +94,7 @@ func (g *guard) purpose(c *conn, secured net.Conn) (taken bool, err error) {
 type aside struct {
 	conn    *conn
 	secured net.Conn    // conn, or TLS over it
+	ticket  []byte      // of who dialled
 	late    *time.Timer // gives it up
 }
 
@@ -114,6 +137,34 @@ func (p *parked) take(ticket []byte) *aside {
 		delete(p.by, string(ticket))
 	}
 	return a
+}
+
+// takeAll takes the connections of a process that were set aside under tickets.
+func (p *parked) takeAll(tickets [][]byte, from *process, crowded bool) (w *way, err error) {
+	if len(tickets) == 0 || len(tickets) > farPipes {
+		return nil, fmt.Errorf("%d connections for frames", len(tickets))
+	}
+	var all []*aside
+	for _, ticket := range tickets {
+		a := p.take(ticket)
+		if a == nil {
+			err = errors.New("a connection for frames is not there any more")
+			break
+		}
+		all = append(all, a)
+		if err = a.conn.mayBe(from.Ranks); err != nil {
+			break
+		}
+	}
+	if err == nil {
+		w, err = onPipes(all, crowded)
+	}
+	if err != nil {
+		for _, a := range all {
+			_ = a.conn.Close()
+		}
+	}
+	return w, err
 }
 
 // end closes what was set aside, and refuses what comes.

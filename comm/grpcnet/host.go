@@ -29,6 +29,7 @@ type host struct {
 var (
 	_ comm.Elastic  = (*host)(nil)
 	_ comm.Streamer = (*host)(nil)
+	_ comm.Remote   = (*host)(nil)
 )
 
 func newHost(r *run, rank int) *host {
@@ -139,6 +140,17 @@ type place struct {
 	host *host
 	gone *goneRank
 	link *link
+}
+
+// RoundTrip implements comm.Remote.
+func (h *host) RoundTrip(to int) time.Duration {
+	if to < 0 || to >= h.run.cfg.World || h.run.hosts[to] != nil {
+		return 0
+	}
+	if l := h.run.links[h.run.owner[to]].Load(); l != nil {
+		return l.trip
+	}
+	return 0
 }
 
 // fills says that bodies are written to what leads there as they are made.

@@ -180,7 +180,7 @@ func laneAlone(t *testing.T, links Links) (h *host, write func(b []byte), end fu
 	}
 	here, there := connected(t)
 	c := newConn(here, r.wire)
-	w, err := onPipe(c, c, false)
+	w, err := onPipes([]*aside{{conn: c, secured: c}}, false)
 	if err != nil {
 		t.Skip(err)
 	}

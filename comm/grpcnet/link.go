@@ -15,6 +15,7 @@ import (
 
 	"github.com/gradlab/gradlab/comm"
 	"github.com/gradlab/gradlab/comm/lane"
+	"github.com/gradlab/gradlab/comm/tcp"
 )
 
 // link is one end of what connects two processes: a stream and, but for links=grpc, a lane
@@ -26,10 +27,11 @@ type link struct {
 	life   uint32 // its incarnation
 	stream stream
 	conn   *conn
-	queue  *lane.Queue // what leaves by the stream
-	order  *lane.Queue // frames and farewells, which must keep their order: queue, or the lane's
-	lane   *lane.Lane  // nil: all goes by the stream
-	taken  counts      // what came in
+	trip   time.Duration // there and back, when both linked
+	queue  *lane.Queue   // what leaves by the stream
+	order  *lane.Queue   // frames and farewells, which must keep their order: queue, or the lane's
+	lane   *lane.Lane    // nil: all goes by the stream
+	taken  counts        // what came in
 	in     lane.Inbox
 	msg    mem.BufferSlice
 
@@ -71,6 +73,9 @@ func newLink(r *run, peer int, s stream, c *conn, w *way) *link {
 	}
 	l.in = lane.Inbox{Max: r.cfg.MaxFrame, Checked: r.cfg.checked(c), Claim: l.Claim}
 	l.order = l.queue
+	if c.Conn != nil {
+		l.trip = tcp.RoundTrip(c.Conn)
+	}
 	if l.lane = w.lane(l); l.lane != nil {
 		l.order = l.lane.Queue
 	}

@@ -123,7 +123,7 @@ func (n *Net) Run(ctx context.Context, programs []comm.Program) error {
 	if n.cfg.Coordinator == "" {
 		r.meet = newRendezvous(&n.cfg, n.addr)
 	}
-	r.parked = &parked{most: 2 * n.cfg.World, wait: n.cfg.ConnectTimeout + n.cfg.Lease, by: map[string]*aside{}}
+	r.parked = &parked{most: 2 * farPipes * n.cfg.World, wait: n.cfg.ConnectTimeout + n.cfg.Lease, by: map[string]*aside{}}
 	defer r.parked.end()
 	server := grpc.NewServer(n.cfg.serverOptions(r.turnedAway, r.parked)...)
 	server.RegisterService(&service, r)

@@ -6,6 +6,8 @@ import (
 	"fmt"
 	"net"
 	"runtime"
+	"sync"
+	"time"
 
 	"github.com/gradlab/gradlab/comm"
 	"github.com/gradlab/gradlab/comm/lane"
@@ -46,8 +48,8 @@ func (r *run) meetable() error {
 // is the link's stream.
 type way struct {
 	memory *shm.Link
-	pipe   *tcp.Pipe
-	on     *conn // pipe's
+	conn   lane.Conn
+	on     *conn // one of conn's
 }
 
 // lane makes a link's lane, nil if frames go by the stream.
@@ -63,21 +65,28 @@ func (w *way) lane(l *link) *lane.Lane {
 		}
 		return lane.New(l, lane.Memory(w.memory, l.run.wire), false, limits)
 	}
-	return lane.New(l, lane.Socket(w.pipe), c.checked(w.on), limits)
+	return lane.New(l, lane.Socket(w.conn), c.checked(w.on), limits)
 }
 
-// onPipe is the way over a connection that the guard let pass: c is its socket, and secured
-// what is read and written, c itself or TLS over it.
-func onPipe(c *conn, secured net.Conn, crowded bool) (*way, error) {
-	p, err := tcp.New(c.Conn, c, crowded, c.count)
-	if err != nil {
-		return nil, err
+// onPipes is the way over connections that the guard let pass, in their order.
+func onPipes(all []*aside, crowded bool) (*way, error) {
+	var pipes []*tcp.Pipe
+	for _, a := range all {
+		p, err := tcp.New(a.conn.Conn, a.conn, crowded, a.conn.count)
+		if err != nil {
+			return nil, err
+		}
+		if a.secured != net.Conn(a.conn) {
+			p.Under(a.secured)
+			a.conn.pipe = p
+		}
+		pipes = append(pipes, p)
 	}
-	if secured != net.Conn(c) {
-		p.Under(secured)
-		c.pipe = p
+	w := &way{conn: pipes[0], on: all[0].conn}
+	if len(pipes) > 1 {
+		w.conn = tcp.NewBundle(pipes)
 	}
-	return &way{pipe: p, on: c}, nil
+	return w, nil
 }
 
 // discard gives up what no link will use.
@@ -88,7 +97,7 @@ func (w *way) discard() {
 		w.memory.Close()
 		w.memory.Unmap()
 	default:
-		w.pipe.Close()
+		w.conn.Close()
 	}
 }
 
@@ -105,39 +114,60 @@ func (r *run) offer(ctx context.Context, p int, q *linkRequest) (w *way, err err
 		q.Memory = &o
 		return &way{memory: memory}, nil
 	case own.Links.sockets() && to.Links.sockets():
-		w, ticket, err := r.dialFrames(ctx, to)
+		w, tickets, err := r.dialFrames(ctx, to)
 		if err != nil {
 			return nil, r.without(p, err.Error())
 		}
-		q.Frames = ticket
+		q.Frames = tickets
 		return w, nil
 	}
 	return nil, nil
 }
 
-// dialFrames makes a connection for frames to a process, which has it set aside under the
-// ticket.
-func (r *run) dialFrames(ctx context.Context, to *process) (w *way, ticket []byte, err error) {
+// far is the round trip from which one connection may be limited, by what the system lets
+// it have under way or by losses, and farPipes how many there are then.
+const (
+	far      = 2 * time.Millisecond
+	farPipes = 4
+)
+
+// dialFrames makes connections for frames to a process, which has them set aside under the
+// tickets.
+func (r *run) dialFrames(ctx context.Context, to *process) (w *way, tickets [][]byte, err error) {
 	ctx, cancel := context.WithTimeoutCause(ctx, r.cfg.ConnectTimeout, fmt.Errorf("no connection within %v", r.cfg.ConnectTimeout))
 	defer cancel()
-	raw, err := r.cfg.dialer().DialContext(ctx, "tcp", to.Addr)
+	first, err := r.cfg.dialAside(ctx, to, r.wire)
 	if err != nil {
 		return nil, nil, err
 	}
-	c := newConn(raw, r.wire)
-	stop := context.AfterFunc(ctx, func() { _ = c.Close() })
-	secured, ticket, err := r.cfg.guard(nil, nil).present(ctx, c, to)
-	if !stop() {
-		err = context.Cause(ctx)
+	all := []*aside{first}
+	n := r.cfg.pipes
+	if n == 0 && tcp.RoundTrip(first.conn.Conn) >= far {
+		n = farPipes
+	}
+	if n > 1 {
+		all = append(all, make([]*aside, n-1)...)
+		errs := make([]error, len(all))
+		var more sync.WaitGroup
+		for i := 1; i < len(all); i++ {
+			more.Go(func() { all[i], errs[i] = r.cfg.dialAside(ctx, to, r.wire) })
+		}
+		more.Wait()
+		err = errors.Join(errs...)
 	}
 	if err == nil {
-		w, err = onPipe(c, secured, crowded(r.table, r.self))
+		w, err = onPipes(all, crowded(r.table, r.self))
 	}
-	if err != nil {
-		_ = c.Close()
-		return nil, nil, err
+	for _, a := range all {
+		switch {
+		case a == nil:
+		case err != nil:
+			_ = a.conn.Close()
+		default:
+			tickets = append(tickets, a.ticket)
+		}
 	}
-	return w, ticket, nil
+	return w, tickets, err
 }
 
 // takeOffer takes what another process offers for frames.
@@ -151,18 +181,7 @@ func (r *run) takeOffer(q *linkRequest) (*way, error) {
 		}
 		return &way{memory: memory}, nil
 	case q.Frames != nil && own.Links.sockets():
-		a := r.parked.take(q.Frames)
-		if a == nil {
-			return nil, errors.New("the connection for frames is not there any more")
-		}
-		err := a.conn.mayBe(from.Ranks)
-		if err == nil {
-			if w, err := onPipe(a.conn, a.secured, crowded(r.table, r.self)); err == nil {
-				return w, nil
-			}
-		}
-		_ = a.conn.Close()
-		return nil, err
+		return r.parked.takeAll(q.Frames, from, crowded(r.table, r.self))
 	}
 	return nil, errors.New("it offers nothing")
 }

@@ -64,6 +64,8 @@ func TestFramesOverTheirOwnConnection(t *testing.T) {
 	for name, tune := range map[string]func(c *Config){
 		"plain text":              func(c *Config) {},
 		"plain text with sums":    func(c *Config) { c.checkAll = true },
+		"several connections":     func(c *Config) { c.pipes = 3 },
+		"several, certificates":   func(c *Config) { c.pipes, c.TLS = 4, files },
 		"certificates of files":   func(c *Config) { c.TLS = files },
 		"certificates of a token": func(c *Config) { c.Listen = hostAddress(t) + ":0" },
 		"plain text, other hosts": func(c *Config) { c.Listen, c.Insecure = hostAddress(t)+":0", true },

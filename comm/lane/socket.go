@@ -7,11 +7,28 @@ import (
 	"github.com/gradlab/gradlab/comm/tcp"
 )
 
-// socket is a lane's road over a TCP connection of its own, in plain text or under TLS.
-type socket struct{ *tcp.Pipe }
+// Conn is what a socket's road needs of a tcp.Pipe, or of a tcp.Bundle of them.
+type Conn interface {
+	comm.Source
+	Push(v *[][]byte) (done bool, err error)
+	Await() error
+	Look() ([]byte, error)
+	Consume(n int)
+	Wait()
+	Again(looks int) bool
+	FinishBy(at time.Time)
+	Crossed() (sent, read uint64)
+	Close()
+	Release()
+}
+
+var _, _ Conn = (*tcp.Pipe)(nil), (*tcp.Bundle)(nil)
+
+// socket is a lane's road over TCP connections of its own, in plain text or under TLS.
+type socket struct{ Conn }
 
 // Socket is a road over a connection.
-func Socket(p *tcp.Pipe) Road { return socket{p} }
+func Socket(c Conn) Road { return socket{c} }
 
 // lastWords is how long what the other process wrote before its end may take to come.
 const lastWords = 250 * time.Millisecond

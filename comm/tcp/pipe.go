@@ -30,6 +30,13 @@ const (
 	sealAtOnce = 256 << 10 // how much TLS encrypts before it is written
 )
 
+// near is the round trip below which a network is a machine or a cluster.
+const near = time.Millisecond
+
+// nearWindow is how much a near peer may send before it is read: more would lie in no
+// cache when it is. Of a far one the kernel finds it.
+const nearWindow = 1 << 20
+
 // Pipe is one end of a connection. Look, Fill, Consume and Again are for one goroutine at a
 // time, and another one may be in Wait; Push and Await are for one goroutine at a time.
 type Pipe struct {
@@ -131,6 +138,9 @@ func New(sock net.Conn, closer io.Closer, crowded bool, meter func(sent, read in
 	}
 	if err := sock.SetDeadline(time.Time{}); err != nil {
 		return nil, err
+	}
+	if s, ok := sock.(interface{ SetReadBuffer(int) error }); ok && RoundTrip(sock) < near {
+		_ = s.SetReadBuffer(nearWindow)
 	}
 	p := &Pipe{sock: sock, closer: closer, raw: raw, meter: meter, spin: spin.New(yield)}
 	if crowded {

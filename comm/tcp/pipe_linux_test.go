@@ -61,6 +61,40 @@ var certificate = func() tls.Certificate {
 	return tls.Certificate{Certificate: [][]byte{der}, PrivateKey: key}
 }()
 
+// end is a pipe or a bundle.
+type end interface {
+	Push(v *[][]byte) (done bool, err error)
+	Await() error
+	Look() ([]byte, error)
+	Fill(dst []byte) (int, error)
+	Consume(n int)
+	Wait()
+	FinishBy(at time.Time)
+	Crossed() (sent, read uint64)
+	Close()
+	Release()
+}
+
+// bundles makes both ends of a bundle of n pipes, or of a pipe.
+func bundles(t failer, n int, secure bool) (a, b end, over func()) {
+	t.Helper()
+	var here, there []*Pipe
+	for range n {
+		p, q, _ := pair(t, secure)
+		here, there = append(here, p), append(there, q)
+	}
+	a, b = here[0], there[0]
+	if n > 1 {
+		a, b = NewBundle(here), NewBundle(there)
+	}
+	return a, b, func() {
+		for _, e := range []end{a, b} {
+			e.Close()
+			e.Release()
+		}
+	}
+}
+
 // pair makes both ends of a pipe.
 func pair(t failer, secure bool) (a, b *Pipe, end func()) {
 	t.Helper()
@@ -108,7 +142,7 @@ func pair(t failer, secure bool) (a, b *Pipe, end func()) {
 }
 
 // send writes p in pieces of at most n bytes, a few at a time.
-func send(w *Pipe, p []byte, n int) error {
+func send(w end, p []byte, n int) error {
 	for len(p) > 0 {
 		var v [][]byte
 		for range 3 {
@@ -132,7 +166,7 @@ func send(w *Pipe, p []byte, n int) error {
 }
 
 // look waits for bytes.
-func look(p *Pipe) ([]byte, error) {
+func look(p end) ([]byte, error) {
 	for {
 		if b, err := p.Look(); len(b) > 0 || err != nil {
 			return b, err
@@ -145,8 +179,8 @@ func look(p *Pipe) ([]byte, error) {
 // text and under TLS.
 func TestBytesArrive(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
-		a, b, end := pair(t, rapid.Bool().Draw(t, "secure"))
-		defer end()
+		a, b, over := bundles(t, rapid.IntRange(1, 4).Draw(t, "pipes"), rapid.Bool().Draw(t, "secure"))
+		defer over()
 		total := rapid.SampledFrom([]int{1, 1000, 70_000, 3_000_000}).Draw(t, "bytes")
 		n, k := rapid.IntRange(1+total/500, 400_000).Draw(t, "written at once"), rapid.IntRange(1+total/500, 400_000).Draw(t, "read at once")
 		body := make([]byte, total)
@@ -154,7 +188,7 @@ func TestBytesArrive(t *testing.T) {
 			body[i] = byte(i ^ i>>8)
 		}
 		errs := make(chan error, 4)
-		for _, p := range []*Pipe{a, b} {
+		for _, p := range []end{a, b} {
 			go func() { errs <- send(p, body, n) }()
 			go func() { errs <- receive(p, body, k) }()
 		}
@@ -163,7 +197,7 @@ func TestBytesArrive(t *testing.T) {
 				t.Fatal(err)
 			}
 		}
-		for _, p := range []*Pipe{a, b} {
+		for _, p := range []end{a, b} {
 			sent, read := p.Crossed()
 			if int(sent) < total || int(read) < total {
 				t.Fatalf("%d sent, %d read, of %d", sent, read, total)
@@ -173,7 +207,7 @@ func TestBytesArrive(t *testing.T) {
 }
 
 // receive reads body, by Look and by Fill in turns of k bytes.
-func receive(p *Pipe, body []byte, k int) error {
+func receive(p end, body []byte, k int) error {
 	for turn, at := 0, 0; at < len(body); turn++ {
 		var got []byte
 		if turn%3 == 0 {
@@ -204,7 +238,10 @@ func receive(p *Pipe, body []byte, k int) error {
 // Every wait ends: by what it waits for, by the end of the other side, by Close, or at the
 // instant that it may last to.
 func TestWaitsEnd(t *testing.T) {
-	for _, secure := range []bool{false, true} {
+	for _, kind := range []struct {
+		pipes  int
+		secure bool
+	}{{1, false}, {1, true}, {3, false}, {3, true}} {
 		within := func(t *testing.T, do func() error) error {
 			t.Helper()
 			done := make(chan error, 1)
@@ -219,16 +256,16 @@ func TestWaitsEnd(t *testing.T) {
 		}
 		later := func(do func()) { time.AfterFunc(20*time.Millisecond, do) }
 		for name, c := range map[string]struct {
-			do   func(a, b *Pipe)
+			do   func(a, b end)
 			want error
 		}{
-			"closed":          {func(a, b *Pipe) { later(a.Close) }, ErrLost},
-			"other side ends": {func(a, b *Pipe) { later(b.Close) }, io.EOF},
-			"at an instant":   {func(a, b *Pipe) { a.FinishBy(time.Now().Add(20 * time.Millisecond)) }, io.EOF},
+			"closed":          {func(a, b end) { later(a.Close) }, ErrLost},
+			"other side ends": {func(a, b end) { later(b.Close) }, io.EOF},
+			"at an instant":   {func(a, b end) { a.FinishBy(time.Now().Add(20 * time.Millisecond)) }, io.EOF},
 		} {
-			t.Run(fmt.Sprintf("reader, %s, TLS %v", name, secure), func(t *testing.T) {
-				a, b, end := pair(t, secure)
-				defer end()
+			t.Run(fmt.Sprintf("reader, %s, %v", name, kind), func(t *testing.T) {
+				a, b, over := bundles(t, kind.pipes, kind.secure)
+				defer over()
 				if err := send(b, []byte("last words"), 100); err != nil {
 					t.Fatal(err)
 				}
@@ -243,13 +280,13 @@ func TestWaitsEnd(t *testing.T) {
 				}
 			})
 		}
-		for name, do := range map[string]func(a, b *Pipe){
-			"closed":          func(a, b *Pipe) { later(a.Close) },
-			"other side ends": func(a, b *Pipe) { later(b.Close) },
+		for name, do := range map[string]func(a, b end){
+			"closed":          func(a, b end) { later(a.Close) },
+			"other side ends": func(a, b end) { later(b.Close) },
 		} {
-			t.Run(fmt.Sprintf("writer, %s, TLS %v", name, secure), func(t *testing.T) {
-				a, b, end := pair(t, secure)
-				defer end()
+			t.Run(fmt.Sprintf("writer, %s, %v", name, kind), func(t *testing.T) {
+				a, b, over := bundles(t, kind.pipes, kind.secure)
+				defer over()
 				do(a, b)
 				if err := within(t, func() error { return send(a, make([]byte, 256<<20), 1<<20) }); !errors.Is(err, ErrLost) {
 					t.Error(err)
