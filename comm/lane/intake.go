@@ -25,6 +25,9 @@ type source interface {
 	Wait()
 	// Again says whether who found nothing, in that many looks, should look again.
 	Again(looks int) bool
+	// Leave is told by who looked and goes, perhaps with bytes that are left: Wait returns
+	// for those.
+	Leave()
 	// Finish lets Wait end once all that was written before the other side's end is read.
 	Finish()
 }
@@ -146,6 +149,7 @@ func (n *intake) Fetch(w *comm.Receipt, wait bool) {
 	defer n.reading.Unlock()
 	for looks := 0; n.read(w) == nil && wait && !w.Over() && n.from.Again(looks); looks++ {
 	}
+	n.from.Leave()
 }
 
 // directly is the least rest of a body that is read to where it is to lie.

@@ -25,6 +25,7 @@ func (t *tape) Look() ([]byte, error) {
 func (t *tape) Consume(n int)                      { t.b = t.b[n:] }
 func (t *tape) Wait()                              {}
 func (t *tape) Again(int) bool                     { return false }
+func (t *tape) Leave()                             {}
 func (t *tape) Finish()                            {}
 func (t *tape) try(*record) (begun, done bool)     { return false, false }
 func (t *tape) taken() uint64                      { return 0 }

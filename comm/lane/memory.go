@@ -172,6 +172,9 @@ func (m *memory) count(sent, read int) {
 	m.read.Add(uint64(read))
 }
 
+// Leave implements Road: Wait sees what is left.
+func (m *memory) Leave() {}
+
 // carried implements Road.
 func (m *memory) carried() (sent, read comm.Carried) {
 	return comm.Carried{Shared: m.sent.Load()}, comm.Carried{Shared: m.read.Load()}

@@ -16,6 +16,7 @@ type Conn interface {
 	Consume(n int)
 	Wait()
 	Again(looks int) bool
+	Leave()
 	FinishBy(at time.Time)
 	Crossed() (sent, read uint64)
 	Close()

@@ -17,6 +17,7 @@ type Bundle struct {
 	outLeft int // bytes of its block that are not written
 	in      atomic.Int32
 	inLeft  int
+	waits   atomic.Int32 // whose bytes Wait waits for
 	part    [][]byte
 }
 
@@ -105,7 +106,21 @@ func (b *Bundle) Fill(dst []byte) (n int, err error) {
 }
 
 // Wait is that of a Pipe.
-func (b *Bundle) Wait() { b.pipes[b.in.Load()].Wait() }
+func (b *Bundle) Wait() {
+	b.waits.Store(b.in.Load())
+	if at := b.waits.Load(); at == b.in.Load() {
+		b.pipes[at].Wait()
+	}
+}
+
+// Leave is that of a Pipe.
+func (b *Bundle) Leave() {
+	in, waits := b.in.Load(), b.waits.Load()
+	if in != waits {
+		b.pipes[waits].wake()
+	}
+	b.pipes[in].Leave()
+}
 
 // Again is that of a Pipe.
 func (b *Bundle) Again(looks int) bool { return b.pipes[0].Again(looks) }

@@ -52,7 +52,12 @@ type Pipe struct {
 	plain    buffer      // what can be looked at
 	sealed   buffer      // what TLS has not read
 	idle     atomic.Bool // nothing is there but what the kernel has; false before it is asked
+	full     bool        // TLS may have more
 	finished atomic.Bool
+	asleep   atomic.Bool // somebody is in Wait
+	turn     sync.Mutex  // guards the deadline of reads
+	final    time.Time   // the one that FinishBy has set
+	woken    bool        // an earlier one stands, which lets Wait return
 	spin     spin.Spin
 	in       call
 	wait     wait
@@ -340,10 +345,12 @@ func (p *Pipe) get(b []byte) (n int, err error) {
 	if p.over == nil {
 		return p.receive(b, nil)
 	}
+	p.full = true
 	for n < len(b) { // TLS gives no more than a record at a time
 		k, err := p.over.Read(b[n:])
 		n += k
 		if err != nil {
+			p.full = false
 			if n > 0 || errors.Is(err, errNow) {
 				return n, nil
 			}
@@ -418,12 +425,40 @@ func (p *Pipe) Wait() {
 		return
 	}
 	p.wait.looked = false
-	switch err := p.raw.Read(p.wait.do); {
+	p.asleep.Store(true)
+	err := p.raw.Read(p.wait.do)
+	p.asleep.Store(false)
+	switch {
 	case err == nil:
 	case errors.Is(err, os.ErrDeadlineExceeded):
-		p.finished.Store(true)
+		p.turn.Lock()
+		defer p.turn.Unlock()
+		if p.woken {
+			p.woken = false
+			_ = p.sock.SetReadDeadline(p.final)
+		} else {
+			p.finished.Store(true)
+		}
 	default:
 		p.idle.Store(false) // Look tells
+	}
+}
+
+// Leave is told by who looked and goes. A kernel says that bytes have come as long as they
+// are there: of those that were taken from it and are left here, Wait would not hear.
+func (p *Pipe) Leave() {
+	if p.full || len(p.plain.bytes())+len(p.sealed.bytes()) > 0 {
+		p.wake()
+	}
+}
+
+// wake lets a Wait return.
+func (p *Pipe) wake() {
+	if p.asleep.Load() {
+		p.turn.Lock()
+		defer p.turn.Unlock()
+		p.woken = true
+		_ = p.sock.SetReadDeadline(time.Unix(1, 0))
 	}
 }
 
@@ -433,7 +468,13 @@ func (p *Pipe) Again(looks int) bool { return p.spin.Again(looks) }
 
 // FinishBy lets Wait end at an instant: what the other side wrote before its end may be on
 // its way until then.
-func (p *Pipe) FinishBy(at time.Time) { _ = p.sock.SetReadDeadline(at) }
+func (p *Pipe) FinishBy(at time.Time) {
+	p.turn.Lock()
+	defer p.turn.Unlock()
+	if p.final = at; !p.woken { // else Wait sets it
+		_ = p.sock.SetReadDeadline(at)
+	}
+}
 
 // Close ends all waits, here and at the other end. It may be called more than once and by
 // anybody.

@@ -12,6 +12,7 @@ import (
 	"io"
 	"math/big"
 	"net"
+	"runtime"
 	"testing"
 	"time"
 
@@ -69,6 +70,7 @@ type end interface {
 	Fill(dst []byte) (int, error)
 	Consume(n int)
 	Wait()
+	Leave()
 	FinishBy(at time.Time)
 	Crossed() (sent, read uint64)
 	Close()
@@ -293,6 +295,52 @@ func TestWaitsEnd(t *testing.T) {
 				}
 			})
 		}
+	}
+}
+
+// Who looks and leaves bytes that it has taken from the kernel lets a Wait return: the kernel
+// does not say any more that they are there.
+func TestWhatIsLeftIsHeardOf(t *testing.T) {
+	for _, kind := range []struct {
+		pipes  int
+		secure bool
+	}{{1, false}, {1, true}, {2, false}} {
+		a, b, over := bundles(t, kind.pipes, kind.secure)
+		for round := range 300 {
+			for { // until nothing is there
+				if p, err := a.Look(); err != nil {
+					t.Fatal(err)
+				} else if len(p) == 0 {
+					break
+				} else {
+					a.Consume(len(p))
+				}
+			}
+			woken := make(chan struct{})
+			go func() { a.Wait(); close(woken) }()
+			if round%2 == 0 {
+				runtime.Gosched()
+			}
+			if err := send(b, make([]byte, block), block); err != nil {
+				t.Fatal(err)
+			}
+			for got := 0; got < block-1; {
+				p, err := a.Look()
+				if err != nil {
+					t.Fatal(err)
+				}
+				k := min(len(p), block-1-got)
+				a.Consume(k)
+				got += k
+			}
+			a.Leave()
+			select {
+			case <-woken:
+			case <-time.After(patience.Stretch(10 * time.Second)):
+				t.Fatalf("%v: nobody hears of what is left, in round %d", kind, round)
+			}
+		}
+		over()
 	}
 }
 
