@@ -1,17 +1,20 @@
-// Package grpcnet runs ranks as operating-system processes that speak gRPC, or
-// meet through gRPC and speak through shared memory where they are on one host.
+// Package grpcnet runs ranks as operating-system processes that meet, prove themselves and
+// watch each other over gRPC, and exchange frames through shared memory, over TCP
+// connections of their own, or over gRPC as well.
 //
 // Every process listens on one address. One of them, the coordinator, checks
 // that all were started for the same run, hands out the address table, and from
 // then on is like the others. Every two processes share one bidirectional
-// stream, which carries the frames between all their ranks in the order sent.
+// stream, with heartbeats and the news of a death, and beside it a lane (package
+// comm/lane), which carries the frames between all their ranks in the order sent.
 //
-// Two processes of one host may agree, when they introduce themselves, on memory
-// that both map (package comm/shm, Linux only): frames and farewells then go by
-// that lane, and the stream remains for heartbeats and for the news of a death.
-// Config.Links chooses. A lane is offered where both see the same kernel, user and
-// process table, so that a container is another host; a process proves that it
-// has opened the very memory it was offered. Between hosts it is always gRPC.
+// What the lane leads through they agree on when they introduce themselves, as
+// Config.Links chooses. Memory that both map (package comm/shm, Linux only) is offered
+// where both see the same kernel, user and process table, so that a container is another
+// host; a process proves that it has opened the very memory it was offered. Otherwise it
+// is a TCP connection, to the same port and through the same guard as gRPC's, or several
+// where the other process is far (package comm/tcp, Linux only). Where neither can be had
+// frames go by the stream, and the log says so.
 //
 // A process that dies, is cut off or is silent for longer than its lease is
 // gone for the others; if it comes back it finds itself fenced and ends. With Config.Late

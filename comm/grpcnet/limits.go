@@ -23,7 +23,7 @@ const (
 	serverPing  = 5 * time.Second
 	clientPing  = 10 * time.Second // gRPC raises anything less
 	pingTimeout = 3 * time.Second
-	maxPending  = 32 // connections that have not proven themselves, plus two a rank
+	maxPending  = 32 // connections that have not proven themselves, plus those of links
 )
 
 // pings are after how much silence gRPC asks a peer for a sign of life, and how long it waits

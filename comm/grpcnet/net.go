@@ -128,7 +128,7 @@ func (n *Net) Run(ctx context.Context, programs []comm.Program) error {
 	server := grpc.NewServer(n.cfg.serverOptions(r.turnedAway, r.parked)...)
 	server.RegisterService(&service, r)
 	r.listen = func(l net.Listener) {
-		r.lis = newListener(l, r.wire, maxPending+2*n.cfg.World)
+		r.lis = newListener(l, r.wire, maxPending+(1+farPipes)*n.cfg.World)
 		r.tasks.Go(func() { _ = server.Serve(r.lis) })
 	}
 	if n.lis != nil {
