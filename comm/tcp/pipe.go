@@ -452,13 +452,16 @@ func (p *Pipe) Leave() {
 	}
 }
 
+// longAgo is an instant that has passed, and not the zero one, which is none.
+var longAgo = time.Time{}.Add(1)
+
 // wake lets a Wait return.
 func (p *Pipe) wake() {
 	if p.asleep.Load() {
 		p.turn.Lock()
 		defer p.turn.Unlock()
 		p.woken = true
-		_ = p.sock.SetReadDeadline(time.Unix(1, 0))
+		_ = p.sock.SetReadDeadline(longAgo)
 	}
 }
 
