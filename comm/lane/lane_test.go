@@ -1,6 +1,7 @@
 package lane
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"io"
@@ -12,6 +13,7 @@ import (
 
 // tape is a road on which lie bytes that came in.
 type tape struct {
+	Road // of which nothing but the methods below is called
 	b    []byte
 	last error
 }
@@ -22,17 +24,15 @@ func (t *tape) Look() ([]byte, error) {
 	}
 	return t.b[:min(len(t.b), 1000)], nil
 }
-func (t *tape) Consume(n int)                      { t.b = t.b[n:] }
-func (t *tape) Wait()                              {}
-func (t *tape) Again(int) bool                     { return false }
-func (t *tape) Leave()                             {}
-func (t *tape) Finish()                            {}
-func (t *tape) try(*record) (begun, done bool)     { return false, false }
-func (t *tape) taken() uint64                      { return 0 }
-func (t *tape) count(sent, read int)               {}
-func (t *tape) carried() (sent, read comm.Carried) { return sent, read }
-func (t *tape) alone() bool                        { return false }
-func (t *tape) close()                             {}
+func (t *tape) Consume(n int)                  { t.b = t.b[n:] }
+func (t *tape) Wait()                          {}
+func (t *tape) Again(int) bool                 { return false }
+func (t *tape) Leave()                         {}
+func (t *tape) Finish()                        {}
+func (t *tape) try(*record) (begun, done bool) { return false, false }
+func (t *tape) count(sent, read int)           {}
+func (t *tape) alone() bool                    { return false }
+func (t *tape) close()                         {}
 func (t *tape) write(rec *record) error {
 	for _, part := range rec.parts {
 		t.b = append(t.b, part...)
@@ -87,7 +87,7 @@ func written(checked bool, frames []comm.Frame, words ...string) []byte {
 	road := &tape{}
 	n := New(&owner{}, road, checked, limits)
 	for _, f := range frames {
-		if err := n.Push(nil, f, 0, nil); err != nil {
+		if err := n.Push(context.Background(), f, 0, nil); err != nil {
 			panic(err)
 		}
 	}
