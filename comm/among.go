@@ -1,6 +1,9 @@
 package comm
 
-import "context"
+import (
+	"context"
+	"time"
+)
 
 // among is a host as some of its net's ranks see it.
 type among struct {
@@ -78,6 +81,14 @@ func (a *streamAmong) SendFrom(ctx context.Context, to int, h Header, size int, 
 // SendLent implements Streamer.
 func (a *streamAmong) SendLent(ctx context.Context, to int, h Header, b []byte, l *Loan) error {
 	return a.under.SendLent(ctx, a.real(to), h, b, l)
+}
+
+// RoundTrip implements Remote.
+func (a *streamAmong) RoundTrip(to int) time.Duration {
+	if r, ok := a.under.(Remote); ok {
+		return r.RoundTrip(a.real(to))
+	}
+	return 0
 }
 
 // Post implements Streamer.

@@ -152,6 +152,15 @@ func (c Claim) Feed(b []byte) {
 	}
 }
 
+// Place has a source put the next bytes, at most n, where the sink wants them. It returns how
+// many came; if not ok they are to be fed.
+func (c Claim) Place(from Source, n int) (came int, ok bool, err error) {
+	if c.r == nil {
+		return 0, false, nil
+	}
+	return c.r.place(from, n)
+}
+
 // End says that the body is whole, or why it will never be.
 func (c Claim) End(err error) {
 	if c.r == nil {

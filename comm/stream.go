@@ -24,6 +24,22 @@ type Sink interface {
 	Take(b []byte)
 }
 
+// Placer is a Sink that may have bytes put where they are to lie, which spares a copy. Its
+// methods are called as Take is, and in turns with it.
+type Placer interface {
+	Sink
+	// Place is where the next bytes are to lie, in order; nil: Take wants them.
+	Place() []byte
+	// Placed says that the first n bytes of what Place returned have come.
+	Placed(n int)
+}
+
+// Source has bytes that came in.
+type Source interface {
+	// Fill puts bytes that have come into dst, none if there are none now.
+	Fill(dst []byte) (n int, err error)
+}
+
 // Streamer is an Endpoint that moves bodies without frames in between.
 type Streamer interface {
 	// SendFrom is Send of a body of size bytes that src writes before SendFrom
@@ -44,6 +60,13 @@ type Streamer interface {
 	// Cancel takes a post back. When it returns, the sink is not called any
 	// more; r must not be used again.
 	Cancel(r *Receipt)
+}
+
+// Remote is an Endpoint that knows how far other ranks are.
+type Remote interface {
+	// RoundTrip is how long the network took, when both linked, for something to another
+	// rank and an answer; 0 if it is not known or crosses no network.
+	RoundTrip(to int) time.Duration
 }
 
 // Streaming returns e itself if it is a Streamer, otherwise a Streamer that
@@ -135,6 +158,24 @@ func (r *Receipt) feed(b []byte) {
 	if !r.over {
 		r.sink.Take(b)
 	}
+}
+
+// place has from fill the sink's memory with at most n bytes, unless the wait is over or
+// the sink wants to be fed. It returns how many came.
+func (r *Receipt) place(from Source, n int) (came int, ok bool, err error) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	p, ok := r.sink.(Placer)
+	if r.over || !ok {
+		return 0, false, nil
+	}
+	dst := p.Place()
+	if len(dst) == 0 {
+		return 0, false, nil
+	}
+	came, err = from.Fill(dst[:min(n, len(dst))])
+	p.Placed(came)
+	return came, true, err
 }
 
 // cut makes sure that the sink is left alone from now on.

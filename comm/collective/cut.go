@@ -1,6 +1,9 @@
 package collective
 
-import "slices"
+import (
+	"slices"
+	"time"
+)
 
 // A plan's moves are cut into segments of at most so many bytes, and a segment
 // waits only for what it depends on: segments of the next move leave while those
@@ -33,8 +36,9 @@ type program struct {
 	settle       [][2]int // elements whose last change was a sum that was not sent on
 }
 
-// may says whether send number sent may be made after got receives.
-func (p *program) may(sent, got int) bool {
+// may says whether send number sent may be made after got receives, by a rank whose sends run
+// so many segments ahead.
+func (p *program) may(sent, got, ahead int) bool {
 	if sent == len(p.sends) {
 		return false
 	}
@@ -44,16 +48,20 @@ func (p *program) may(sent, got int) bool {
 }
 
 const (
-	// ahead is how far the sends of a rank may run ahead of its receives, in
-	// segments. It bounds what is in flight.
-	ahead = 4
-	// window is how many receives a rank is posted for at most: what comes when
-	// nobody waits for it is copied once more, and peers may be ahead of us.
-	window = 4 * ahead
+	// near and far are how far the sends of a rank may run ahead of its receives, in
+	// segments. It bounds what is in flight: little enough to lie in caches, or enough to
+	// fill 4 Gb/s for 30 ms.
+	near = 4
+	far  = 64
+	// long is the round trip from which ranks are far from each other.
+	long = 2 * time.Millisecond
+	// windows is how many times as many receives a rank is posted for at most: what comes
+	// when nobody waits for it is copied once more, and peers may be ahead of us.
+	windows = 4
+	// loans is how many times as many sends may be under way from where they lie.
+	loans = 2
 	// brief is how many segments a swap has that is waited for before the next.
-	brief = 2 * ahead
-	// lent is how many sends may be under way from where they lie.
-	lent = 2 * ahead
+	brief = 2 * near
 )
 
 // cut makes the program of a plan for n elements in segments of at most limit

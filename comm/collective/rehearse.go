@@ -21,7 +21,7 @@ func Rehearse(ctx context.Context, h comm.Endpoint, g Group, t Topology, hd comm
 func rehearse(ctx context.Context, h comm.Endpoint, g Group, p *program, hd comm.Header, width int) (flags comm.Flags, err error) {
 	hd.Kind = comm.Gradient
 	for sent, got := 0, 0; sent < len(p.sends) || got < len(p.recvs); {
-		for ; p.may(sent, got); sent++ {
+		for ; p.may(sent, got, near); sent++ {
 			s := &p.sends[sent]
 			hd.Seq = uint64(sent)
 			if err := h.Send(ctx, g.Ranks[s.peer], comm.Frame{Header: hd, Billed: (s.hi - s.lo) * width}); err != nil {

@@ -79,6 +79,7 @@ func execute(ctx context.Context, h comm.Endpoint, g Group, p *program, hd comm.
 	r := runners.Get().(*runner)
 	r.net, r.group, r.hd, r.x, r.format, r.program = comm.Streaming(h), g, hd, x, f, p
 	r.hd.Kind = comm.Gradient
+	r.reach()
 	if err := r.run(ctx); err != nil {
 		return r.hd.Flags, fmt.Errorf("all-reduce, step %d: %w", hd.Step, err) // r is left to late frames
 	}
@@ -98,9 +99,25 @@ type runner struct {
 	program *program
 
 	out   filler
-	posts [window]post    // in a ring: receive i is posts[i%window]
-	loans [lent]comm.Loan // in a ring, too; those of sends before back have ended
+	ahead int         // of sends to receives
+	posts []post      // in a ring
+	loans []comm.Loan // in a ring, too; those of sends before back have ended
 	back  int
+}
+
+// reach sets how far sends run ahead, by the distance of those who take part.
+func (r *runner) reach() {
+	r.ahead = near
+	if d, ok := r.net.(comm.Remote); ok {
+		for _, rank := range r.group.Ranks {
+			if d.RoundTrip(rank) >= long {
+				r.ahead = far
+			}
+		}
+	}
+	if n := windows * r.ahead; len(r.posts) < n {
+		r.posts, r.loans = make([]post, n), make([]comm.Loan, loans*r.ahead)
+	}
 }
 
 var runners = sync.Pool{New: func() any { return new(runner) }}
@@ -111,6 +128,7 @@ func (r *runner) run(ctx context.Context) (err error) {
 	sends, recvs := r.program.sends, r.program.recvs
 	sent, posted, got := 0, 0, 0
 	r.back = 0
+	window := len(r.posts)
 	defer func() {
 		if err != nil {
 			for ; got < posted; got++ {
@@ -119,7 +137,7 @@ func (r *runner) run(ctx context.Context) (err error) {
 		}
 	}()
 	for sent < len(sends) || got < len(recvs) {
-		for ; r.program.may(sent, got); sent++ {
+		for ; r.program.may(sent, got, r.ahead); sent++ {
 			if err := r.send(ctx, &sends[sent], sent); err != nil {
 				return err
 			}
@@ -152,12 +170,12 @@ func (r *runner) run(ctx context.Context) (err error) {
 func (r *runner) send(ctx context.Context, p *segment, i int) error {
 	r.hd.Seq = uint64(i)
 	to, size, x := r.group.Ranks[p.peer], (p.hi-p.lo)*r.format.Width(), r.x[p.lo:p.hi]
-	if err := r.settle(ctx, i+1-lent); err != nil {
+	if err := r.settle(ctx, i+1-len(r.loans)); err != nil {
 		return err
 	}
 	if f, ok := r.format.(InPlace); ok && !p.soon && size >= lendBytes {
 		if b, ok := f.Bytes(x); ok {
-			return r.net.SendLent(ctx, to, r.hd, b, &r.loans[i%lent])
+			return r.net.SendLent(ctx, to, r.hd, b, &r.loans[i%len(r.loans)])
 		}
 	}
 	r.out = filler{r.format, x}
@@ -167,7 +185,7 @@ func (r *runner) send(ctx context.Context, p *segment, i int) error {
 // settle waits until what the first n sends carry may be written to.
 func (r *runner) settle(ctx context.Context, n int) error {
 	for ; r.back < n; r.back++ {
-		if err := r.loans[r.back%lent].Wait(ctx); err != nil {
+		if err := r.loans[r.back%len(r.loans)].Wait(ctx); err != nil {
 			return err
 		}
 	}
@@ -175,8 +193,9 @@ func (r *runner) settle(ctx context.Context, n int) error {
 }
 
 func (r *runner) post(p *segment, i int) {
-	s := &r.posts[i%window]
+	s := &r.posts[i%len(r.posts)]
 	s.hd, s.format, s.x, s.add, s.cut = r.hd, r.format, r.x[p.lo:p.hi], p.add, 0
+	s.placed = 0
 	r.net.Post(&s.receipt, r.group.Ranks[p.peer], r.hd.Tag, s)
 }
 
@@ -214,6 +233,7 @@ type post struct {
 	add     bool
 	rest    [8]byte // of an element that was cut
 	cut     int     // how much of it is there
+	placed  int     // likewise, of x's first that lies where it is to
 }
 
 // Begin implements comm.Sink.
@@ -221,9 +241,35 @@ func (s *post) Begin(h *comm.Header, size int) error {
 	return expect(h, &s.hd, size, len(s.x)*s.format.Width())
 }
 
+// Place implements comm.Placer: values that replace others may come as they lie in memory.
+func (s *post) Place() []byte {
+	if s.add || s.cut > 0 {
+		return nil
+	}
+	f, ok := s.format.(InPlace)
+	if !ok {
+		return nil
+	}
+	if b, ok := f.Bytes(s.x); ok {
+		return b[s.placed:]
+	}
+	return nil
+}
+
+// Placed implements comm.Placer.
+func (s *post) Placed(n int) {
+	n += s.placed
+	s.x, s.placed = s.x[n/s.format.Width():], n%s.format.Width()
+}
+
 // Take implements comm.Sink.
 func (s *post) Take(b []byte) {
 	w := s.format.Width()
+	if s.placed > 0 { // the rest of an element follows its beginning
+		n := copy(s.Place(), b[:min(len(b), w-s.placed)])
+		s.Placed(n)
+		b = b[n:]
+	}
 	if s.cut > 0 {
 		n := copy(s.rest[s.cut:w], b)
 		s.cut, b = s.cut+n, b[n:]

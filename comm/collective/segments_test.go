@@ -5,7 +5,9 @@ import (
 	"encoding/binary"
 	"fmt"
 	"math"
+	"slices"
 	"testing"
+	"unsafe"
 
 	"pgregory.net/rapid"
 
@@ -128,6 +130,48 @@ func TestTrapFloatsStraddlePieces(t *testing.T) {
 		}
 	})
 }
+
+// Values that replace others come as they lie in memory, in turns with pieces that are
+// handed over, however either is cut.
+func TestPiecesLieWhereTheyAreTo(t *testing.T) {
+	t.Parallel()
+	rapid.Check(t, func(t *rapid.T) {
+		n := rapid.IntRange(0, 40).Draw(t, "elements")
+		x, want := make([]float32, n), make([]float32, n)
+		for i := range want {
+			want[i] = float32(i + 1)
+		}
+		body := append([]byte(nil), memory(want)...)
+		s := &post{format: inMemory{}, x: x}
+		for len(body) > 0 {
+			k := rapid.IntRange(0, min(len(body), 9)).Draw(t, "cut")
+			if dst := s.Place(); len(dst) > 0 && rapid.Bool().Draw(t, "placed") {
+				k = copy(dst[:min(k, len(dst))], body)
+				s.Placed(k)
+			} else {
+				s.Take(body[:k])
+			}
+			body = body[k:]
+		}
+		if !slices.Equal(x, want) || len(s.x) > 0 {
+			t.Fatalf("%v, want %v, %d elements are missing", x, want, len(s.x))
+		}
+	})
+}
+
+// memory is how values lie there.
+func memory(x []float32) []byte {
+	return unsafe.Slice((*byte)(unsafe.Pointer(unsafe.SliceData(x))), 4*len(x))
+}
+
+// inMemory is a format whose wire form is what lies in memory.
+type inMemory struct{}
+
+func (inMemory) Width() int                       { return 4 }
+func (inMemory) Bytes(x []float32) ([]byte, bool) { return memory(x), true }
+func (inMemory) Put(dst []byte, x []float32)      { copy(dst, memory(x)) }
+func (inMemory) Add([]float32, []byte)            { panic("nobody adds") }
+func (inMemory) Set(x []float32, src []byte)      { copy(memory(x), src) }
 
 // A frame of another step, run or length is refused before a byte of it counts.
 func TestStrangeFramesAreRefused(t *testing.T) {

@@ -136,10 +136,10 @@ func TestF19AttackOfStreams(t *testing.T) {
 	}
 }
 
-// F19: of strangers who connect and say nothing at most 32 are kept, and two a rank; the
+// F19: of strangers who connect and say nothing at most 32 are kept, and five a rank; the
 // oldest end.
 func TestF19SilentStrangers(t *testing.T) {
-	const strangers, kept = 100, 32 + 2*2
+	const strangers, kept = 100, maxPending + 2*(1+farPipes)
 	c := quick(2, 0)
 	c.JoinTimeout, c.ConnectTimeout = patience.Stretch(10*time.Minute), patience.Stretch(10*time.Minute)
 	lead, err := New(c)

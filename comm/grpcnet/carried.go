@@ -15,15 +15,14 @@ import (
 // the coordinator, and then tells the coordinator what it has sent. The bytes
 // that still go to the coordinator are counted where they arrive.
 
-// counts are bytes of frames on their way in or out.
+// counts are bytes of the bodies of frames on their way in or out.
 type counts struct {
-	shared atomic.Uint64 // through memory, headers included
-	body   [comm.NumKinds]atomic.Uint64
+	body [comm.NumKinds]atomic.Uint64
 }
 
 // sums are what a process knows of a run's bytes.
 type sums struct {
-	sent counts // bodies only: the rest is in the process's traffic
+	sent counts // the rest is in the process's traffic
 
 	// At the coordinator, by process.
 	mu   sync.Mutex
@@ -68,16 +67,15 @@ func (r *run) settle(ctx context.Context) {
 		return
 	}
 	sent := r.own()
-	sent.Wire -= lead.conn.wrote.Load()
-	if lead.lane != nil {
-		sent.Shared -= lead.lane.written.Load()
-	}
+	there := lead.sent() // is counted where it arrives
+	sent.Wire -= there.Wire
+	sent.Shared -= there.Shared
 	apart(func(l *link) {
 		if l.died() {
-			lead.queue.tell(countMessage(l.peer, l.received(true)))
+			lead.queue.Tell(countMessage(l.peer, l.received(true)))
 		}
 	})
-	lead.queue.tell(countMessage(r.self, sent))
+	lead.queue.Tell(countMessage(r.self, sent))
 	lead.await(ctx, lead.noted)
 }
 
@@ -116,11 +114,25 @@ func (l *link) died() bool {
 // received is what came in from the other process, with the bodies if it has not
 // told of them.
 func (l *link) received(bodies bool) (c comm.Carried) {
-	c.Wire, c.Shared = l.conn.read.Load(), l.taken.shared.Load()
+	c.Wire = l.conn.read.Load()
+	if l.lane != nil {
+		_, read := l.lane.Carried()
+		c.Add(read)
+	}
 	for k := range c.Body {
 		if bodies {
 			c.Body[k] = l.taken.body[k].Load()
 		}
+	}
+	return c
+}
+
+// sent is what went out to the other process, without bodies by kind.
+func (l *link) sent() (c comm.Carried) {
+	c.Wire = l.conn.wrote.Load()
+	if l.lane != nil {
+		sent, _ := l.lane.Carried()
+		c.Add(sent)
 	}
 	return c
 }
@@ -150,7 +162,7 @@ func (l *link) handleCount(b []byte) error {
 		return nil
 	}
 	s.told[from] = c
-	l.queue.tell([]byte{msgNoted})
+	l.queue.Tell([]byte{msgNoted})
 	return nil
 }
 

@@ -1,17 +1,20 @@
-// Package grpcnet runs ranks as operating-system processes that speak gRPC, or
-// meet through gRPC and speak through shared memory where they are on one host.
+// Package grpcnet runs ranks as operating-system processes that meet, prove themselves and
+// watch each other over gRPC, and exchange frames through shared memory, over TCP
+// connections of their own, or over gRPC as well.
 //
 // Every process listens on one address. One of them, the coordinator, checks
 // that all were started for the same run, hands out the address table, and from
 // then on is like the others. Every two processes share one bidirectional
-// stream, which carries the frames between all their ranks in the order sent.
+// stream, with heartbeats and the news of a death, and beside it a lane (package
+// comm/lane), which carries the frames between all their ranks in the order sent.
 //
-// Two processes of one host may agree, when they introduce themselves, on memory
-// that both map (package comm/shm, Linux only): frames and farewells then go by
-// that lane, and the stream remains for heartbeats and for the news of a death.
-// Config.Links chooses. A lane is offered where both see the same kernel, user and
-// process table, so that a container is another host; a process proves that it
-// has opened the very memory it was offered. Between hosts it is always gRPC.
+// What the lane leads through they agree on when they introduce themselves, as
+// Config.Links chooses. Memory that both map (package comm/shm, Linux only) is offered
+// where both see the same kernel, user and process table, so that a container is another
+// host; a process proves that it has opened the very memory it was offered. Otherwise it
+// is a TCP connection, to the same port and through the same guard as gRPC's, or several
+// where the other process is far (package comm/tcp, Linux only). Where neither can be had
+// frames go by the stream, and the log says so.
 //
 // A process that dies, is cut off or is silent for longer than its lease is
 // gone for the others; if it comes back it finds itself fenced and ends. With Config.Late
@@ -19,6 +22,7 @@
 package grpcnet
 
 import (
+	"cmp"
 	"crypto/tls"
 	"errors"
 	"fmt"
@@ -27,14 +31,19 @@ import (
 	"time"
 
 	"github.com/gradlab/gradlab/comm"
+	"github.com/gradlab/gradlab/comm/shm"
 )
 
-// Links says what two processes of one host move frames through.
+// Links says what two processes move frames through.
 type Links string
 
 const (
-	// LinksAuto is shared memory on one host where it can be had, else gRPC.
+	// LinksAuto is shared memory on one host where it can be had, else a TCP connection
+	// of its own, else gRPC, which the log tells.
 	LinksAuto Links = "auto"
+	// LinksTCP is a TCP connection of its own, on one host too, and an error where it
+	// cannot be had.
+	LinksTCP Links = "tcp"
 	// LinksGRPC is gRPC everywhere.
 	LinksGRPC Links = "grpc"
 	// LinksSHM is shared memory, and an error where it cannot be had.
@@ -93,8 +102,7 @@ type Config struct {
 	// processes meet again, and Run returns a comm.AgainError to each.
 	Again func(lost []*comm.PeerError) bool
 
-	// Links is what processes of one host move frames through; between hosts it
-	// is always gRPC, and LinksSHM an error. Default LinksAuto.
+	// Links is what frames go through. Default LinksAuto.
 	Links Links
 
 	// Heartbeat is how often a link says that its process lives. Default 1 s.
@@ -119,6 +127,8 @@ type Config struct {
 	checkAll bool          // check bodies on every stream, as between hosts
 	derived  *tls.Config   // from Token; nil without one
 	resolver *net.Resolver // of names to dial; nil: the system's
+	machine  string        // names this one to others that might share memory
+	pipes    int           // for frames to each process; 0: by its distance
 
 	// Logf is told what an operator may want to know: refused joins, dead
 	// peers. Default: nobody.
@@ -191,16 +201,14 @@ func (c *Config) complete() error {
 	if c.MaxFrame < 0 || c.QueueBytes < 0 {
 		bad("MaxFrame %d, QueueBytes %d", c.MaxFrame, c.QueueBytes)
 	}
-	switch c.Links {
-	case "":
-		c.Links = LinksAuto
-	case LinksAuto, LinksGRPC, LinksSHM:
-	default:
-		bad("links is %q, want %s, %s or %s", c.Links, LinksAuto, LinksGRPC, LinksSHM)
+	c.Links = cmp.Or(c.Links, LinksAuto)
+	if known := []Links{LinksAuto, LinksSHM, LinksTCP, LinksGRPC}; !slices.Contains(known, c.Links) {
+		bad("links is %q, want one of %v", c.Links, known)
 	}
 	if c.TLS != nil {
 		c.TLS = hardened(c.TLS)
 	}
+	c.machine = cmp.Or(c.machine, shm.Host())
 	if c.Logf == nil {
 		c.Logf = func(string, ...any) {}
 	}
@@ -234,6 +242,7 @@ func (c *Config) checked(on *conn) bool {
 // hardened fills in what a tls.Config leaves open.
 func hardened(t *tls.Config) *tls.Config {
 	t = t.Clone()
+	t.DynamicRecordSizingDisabled = true // small records cost the wire its speed
 	t.MinVersion = max(t.MinVersion, tls.VersionTLS13)
 	if t.ClientCAs != nil && t.ClientAuth == tls.NoClientCert {
 		t.ClientAuth = tls.RequireAndVerifyClientCert

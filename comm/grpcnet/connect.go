@@ -26,14 +26,16 @@ type linkRequest struct {
 	To          int    `json:"to"`
 	Incarnation uint32 `json:"incarnation"`
 
+	// What frames are to go by: memory, or connections that were set aside under tickets.
 	Memory *shm.Offer `json:"memory,omitempty"`
+	Frames [][]byte   `json:"frames,omitempty"`
 }
 
 type linkReply struct {
 	Refused string `json:"refused,omitempty"`
-	// Memory is true if the offer was taken, otherwise NoMemory says why not.
-	Memory   bool   `json:"memory,omitempty"`
-	NoMemory string `json:"no_memory,omitempty"`
+	// Taken is true if the offer was taken, otherwise Not says why not.
+	Taken bool   `json:"taken,omitempty"`
+	Not   string `json:"not,omitempty"`
 }
 
 // connect links this process with every other: it dials those with lower ranks
@@ -90,19 +92,19 @@ func (r *run) link(ctx context.Context, p int) error {
 		return fail(err)
 	}
 	stop := context.AfterFunc(ctx, func() { d.cancel(nil) })
-	memory, err := r.introduce(d.stream, p)
+	w, err := r.introduce(ctx, d.stream, p)
 	if !stop() && err == nil {
 		err = context.Cause(ctx)
 	}
 	if err != nil {
-		discard(memory)
+		w.discard()
 		d.close()
 		return fail(err)
 	}
-	l := newLink(r, p, d.stream, d.conn, memory)
+	l := newLink(r, p, d.stream, d.conn, w)
 	l.life = to.Incarnation
 	if why := r.register(l); why != "" {
-		discard(memory)
+		w.discard()
 		d.close()
 		return fail(errors.New(why))
 	}
@@ -113,22 +115,22 @@ func (r *run) link(ctx context.Context, p int) error {
 	return nil
 }
 
-// introduce is the dialling side of a link's handshake. The memory it returns is
-// the lane agreed on, nil if there is none.
-func (r *run) introduce(s stream, p int) (memory *shm.Link, err error) {
+// introduce is the dialling side of a link's handshake. It returns what frames go by.
+func (r *run) introduce(ctx context.Context, s stream, p int) (w *way, err error) {
 	var c challenge
 	if err := recvJSON(s, &c); err != nil {
 		return nil, err
 	}
 	q := linkRequest{Nonce: newNonce(), Run: r.cfg.Run, From: r.self, To: p, Incarnation: r.cfg.Incarnation}
-	memory, q.Memory, err = r.offer(p)
+	w, err = r.offer(ctx, p, &q)
 	if err != nil {
 		return nil, err
 	}
 	agreed := false
 	defer func() {
 		if !agreed {
-			discard(memory)
+			w.discard()
+			w = nil
 		}
 	}()
 	if err := sendSealed(s, r.key, "link", c.Nonce, q); err != nil {
@@ -146,15 +148,19 @@ func (r *run) introduce(s stream, p int) (memory *shm.Link, err error) {
 	if reply.Refused != "" {
 		return nil, &RefusedError{By: by, Reason: reply.Refused}
 	}
-	if reply.Memory && memory != nil {
-		if err := memory.Answered(); err != nil { // the other side will use what we do not see
+	switch {
+	case w == nil: // which has been told
+		return nil, nil
+	case !reply.Taken:
+		return nil, r.without(p, reply.Not)
+	case w.memory != nil:
+		if err := w.memory.Answered(); err != nil { // the other side will use what we do not see
 			return nil, fmt.Errorf("shared memory: %w", err)
 		}
-		memory.Settle()
-		agreed = true
-		return memory, nil
+		w.memory.Settle()
 	}
-	return nil, r.without(p, reply.NoMemory)
+	agreed = true
+	return w, nil
 }
 
 // acceptLink serves a link that another process dials.
@@ -229,15 +235,15 @@ func (r *run) welcome(q *linkRequest, s stream, c *conn) (l *link, reply linkRep
 	if reply.Refused != "" {
 		return nil, reply
 	}
-	memory, err := r.takeOffer(q)
+	w, err := r.takeOffer(q)
 	if err != nil {
-		reply.NoMemory = err.Error()
-		if err := r.without(q.From, reply.NoMemory); err != nil {
+		reply.Not = err.Error()
+		if err := r.without(q.From, reply.Not); err != nil {
 			return nil, linkReply{Refused: err.Error()}
 		}
 	}
-	reply.Memory = memory != nil
-	l = newLink(r, q.From, s, c, memory)
+	reply.Taken = w != nil
+	l = newLink(r, q.From, s, c, w)
 	l.life = q.Incarnation
 	if late {
 		reply.Refused = r.replace(l)
@@ -245,7 +251,7 @@ func (r *run) welcome(q *linkRequest, s stream, c *conn) (l *link, reply linkRep
 		reply.Refused = r.register(l)
 	}
 	if reply.Refused != "" {
-		discard(memory)
+		w.discard()
 		return nil, linkReply{Refused: reply.Refused}
 	}
 	return l, reply

@@ -107,7 +107,7 @@ func derive(token string, ranks []int) (*tls.Config, error) {
 	pool.AddCert(ca)
 	return &tls.Config{
 		MinVersion: tls.VersionTLS13, ServerName: certName, RootCAs: pool, ClientCAs: pool, ClientAuth: tls.RequireAndVerifyClientCert,
-		Certificates: []tls.Certificate{{Certificate: [][]byte{der}, PrivateKey: private}}, SessionTicketsDisabled: true,
+		Certificates: []tls.Certificate{{Certificate: [][]byte{der}, PrivateKey: private}}, SessionTicketsDisabled: true, DynamicRecordSizingDisabled: true,
 		Time: func() time.Time { return certNow },
 	}, nil
 }

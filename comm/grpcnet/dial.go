@@ -21,6 +21,9 @@ func (d *dialed) close() {
 	_ = d.cc.Close()
 }
 
+// dialer makes connections to other processes.
+func (c *Config) dialer() *net.Dialer { return &net.Dialer{Control: congestion, Resolver: c.resolver} }
+
 // dial opens a stream and waits for the server's headers: until they are there,
 // gRPC keeps every message for a retry. ctx bounds the opening only.
 func (r *run) dial(ctx context.Context, addr string, desc *grpc.StreamDesc) (*dialed, error) {
@@ -31,7 +34,7 @@ func (r *run) dial(ctx context.Context, addr string, desc *grpc.StreamDesc) (*di
 	var last atomic.Pointer[conn]
 	var final atomic.Pointer[error] // no other try could end otherwise
 	refused := func(_ net.Addr, err error) { final.Store(&err); cancel(err) }
-	dialer := &net.Dialer{Control: congestion, Resolver: r.cfg.resolver}
+	dialer := r.cfg.dialer()
 	// A name is looked up at every try: one that is not known yet may be later.
 	cc, err := grpc.NewClient("passthrough:///"+addr, append(r.cfg.dialOptions(refused),
 		grpc.WithContextDialer(func(ctx context.Context, addr string) (net.Conn, error) {

@@ -36,6 +36,7 @@ type guard struct {
 	// refused is told why a connection is not to be had: at a caller, which need not
 	// try again; at a listener, whom it has turned away.
 	refused func(who net.Addr, err error)
+	parked  *parked // of a listener
 }
 
 const (
@@ -43,8 +44,8 @@ const (
 	helloTurned = 't'
 )
 
-func (c *Config) guard(refused func(net.Addr, error)) *guard {
-	g := &guard{cfg: c, refused: refused}
+func (c *Config) guard(refused func(net.Addr, error), aside *parked) *guard {
+	g := &guard{cfg: c, refused: refused, parked: aside}
 	if c.TLS != nil {
 		g.files = credentials.NewTLS(c.TLS)
 	}
@@ -74,6 +75,9 @@ func (g *guard) OverrideServerName(string) error {
 func (g *guard) ClientHandshake(ctx context.Context, authority string, raw net.Conn) (net.Conn, credentials.AuthInfo, error) {
 	c := raw.(*conn)
 	out, err := g.call(ctx, authority, c)
+	if err == nil {
+		_, err = out.Write([]byte{forGRPC})
+	}
 	if err != nil {
 		if final := g.final(c.RemoteAddr(), err); final != nil {
 			g.refused(c.RemoteAddr(), final)
@@ -145,6 +149,10 @@ const wrongToken = "wrong token: it and this process do not share the run's secr
 func (g *guard) ServerHandshake(raw net.Conn) (net.Conn, credentials.AuthInfo, error) {
 	c := raw.(*conn)
 	out, err := g.answer(c)
+	taken := false
+	if err == nil {
+		taken, err = g.purpose(c, out)
+	}
 	if err != nil {
 		if !errors.Is(err, io.EOF) { // who says nothing asks for nothing
 			g.refused(c.RemoteAddr(), err)
@@ -152,6 +160,9 @@ func (g *guard) ServerHandshake(raw net.Conn) (net.Conn, credentials.AuthInfo, e
 		return nil, nil, err
 	}
 	c.trusted.Store(true)
+	if taken {
+		return nil, nil, credentials.ErrConnDispatched
+	}
 	return out, proven{}, nil
 }
 

@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/gradlab/gradlab/comm"
+	"github.com/gradlab/gradlab/comm/lane"
 )
 
 // host is what the programs of one rank run on.
@@ -28,6 +29,7 @@ type host struct {
 var (
 	_ comm.Elastic  = (*host)(nil)
 	_ comm.Streamer = (*host)(nil)
+	_ comm.Remote   = (*host)(nil)
 )
 
 func newHost(r *run, rank int) *host {
@@ -83,11 +85,11 @@ func (h *host) send(ctx context.Context, to int, f comm.Frame) error {
 		return nil
 	}
 	counted := f // the frame may be released as soon as it is sent
-	if n := there.link.lane; n != nil && n.send(f) {
+	if n := there.link.lane; n != nil && n.Send(f) {
 		h.Traffic().Sent(counted)
 		return nil
 	}
-	err = there.link.order.push(ctx, f, h.run.cfg.Deadline, h.Traffic())
+	err = there.link.order.Push(ctx, f, h.run.cfg.Deadline, h.Traffic())
 	if err != nil {
 		return h.unsent(err, to, f, len(f.Body))
 	}
@@ -108,10 +110,10 @@ func (h *host) SendFrom(ctx context.Context, to int, hd comm.Header, size int, s
 	if err != nil {
 		return err
 	}
-	if there.link == nil || there.link.lane == nil {
+	if !there.fills() {
 		return h.Send(ctx, to, comm.Filled(f.Header, size, src))
 	}
-	switch ok, err := there.link.lane.sendFrom(ctx, f, size, src, h.Traffic()); {
+	switch ok, err := there.link.lane.SendFrom(ctx, f, size, src, h.Traffic()); {
 	case ok:
 		h.Traffic().SentBody(f, size)
 		return nil
@@ -121,10 +123,11 @@ func (h *host) SendFrom(ctx context.Context, to int, hd comm.Header, size int, s
 	return h.Send(ctx, to, comm.Filled(f.Header, size, src))
 }
 
-// SendLent implements comm.Streamer. Bytes that go by the stream are lent to it.
+// SendLent implements comm.Streamer. Bytes are lent to the stream, or the socket, that they
+// go by.
 func (h *host) SendLent(ctx context.Context, to int, hd comm.Header, b []byte, l *comm.Loan) error {
 	if to >= 0 && to < h.run.cfg.World && h.run.hosts[to] == nil {
-		if p := h.run.links[h.run.owner[to]].Load(); p != nil && p.lane == nil {
+		if p := h.run.links[h.run.owner[to]].Load(); p != nil && !(place{link: p}).fills() {
 			return h.Send(ctx, to, comm.NewFrame(hd, l.Lend(b, h.Traffic(), p)))
 		}
 	}
@@ -138,6 +141,20 @@ type place struct {
 	gone *goneRank
 	link *link
 }
+
+// RoundTrip implements comm.Remote.
+func (h *host) RoundTrip(to int) time.Duration {
+	if to < 0 || to >= h.run.cfg.World || h.run.hosts[to] != nil {
+		return 0
+	}
+	if l := h.run.links[h.run.owner[to]].Load(); l != nil {
+		return l.trip
+	}
+	return 0
+}
+
+// fills says that bodies are written to what leads there as they are made.
+func (p place) fills() bool { return p.link != nil && p.link.lane != nil && p.link.lane.Fills() }
 
 // address checks a frame with a body of so many bytes, stamps it, and says where
 // it goes.
@@ -180,9 +197,9 @@ func (h *host) address(ctx context.Context, to int, f *comm.Frame, size int) (pl
 // unsent words why a frame could not be sent.
 func (h *host) unsent(err error, to int, f comm.Frame, size int) error {
 	switch {
-	case errors.Is(err, errQueueClosed):
+	case errors.Is(err, lane.ErrClosed):
 		return h.refused(h.run.gone[to].Load(), f)
-	case errors.Is(err, errQueueFull):
+	case errors.Is(err, lane.ErrFull):
 		return fmt.Errorf("%w: rank %d waited %v to send %d bytes to rank %d", comm.ErrDeadline, h.Rank(), h.run.cfg.Deadline, size, to)
 	}
 	return err

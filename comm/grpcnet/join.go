@@ -149,7 +149,7 @@ func (r *run) askToJoin(ctx context.Context) (reply joinReply, err error) {
 	}
 	q := joinRequest{
 		Nonce: newNonce(), Ranks: r.cfg.Ranks, World: r.cfg.World, Run: r.cfg.Run,
-		Incarnation: r.cfg.Incarnation, Addr: r.addr, Host: r.cfg.host(), Links: r.cfg.Links, Identity: r.cfg.Identity,
+		Incarnation: r.cfg.Incarnation, Addr: r.addr, Host: r.cfg.machine, Links: r.cfg.Links, Identity: r.cfg.Identity,
 	}
 	if err := sendSealed(d.stream, []byte(r.cfg.Token), "join", c.Nonce, q); err != nil {
 		return reply, err

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"net"
 	"strings"
 	"sync/atomic"
 	"syscall"
@@ -11,48 +12,64 @@ import (
 	"time"
 
 	"github.com/gradlab/gradlab/comm"
+	"github.com/gradlab/gradlab/comm/lane"
 	"github.com/gradlab/gradlab/comm/shm"
 )
 
-// overMemory runs a test with shared memory between the processes of a run, as all of t
-// from then on.
-func overMemory(t *testing.T, name string, test func(t *testing.T)) {
-	if testLinks != LinksSHM {
-		testLinks = LinksSHM
+// overLinks runs a test with what the processes of a run talk through, as all of t from then
+// on.
+func overLinks(t *testing.T, links Links, name string, test func(t *testing.T)) {
+	if testLinks != links {
+		testLinks = links
 		t.Cleanup(func() { testLinks = LinksGRPC }) // after those that run beside each other
 	}
 	t.Run(name, test)
 }
 
+// overMemory is overLinks with shared memory.
+func overMemory(t *testing.T, name string, test func(t *testing.T)) {
+	overLinks(t, LinksSHM, name, test)
+}
+
+// netTests are what a net must do and survive, whatever frames go through.
+var netTests = map[string]func(t *testing.T){
+	"conformance":            TestConformance,
+	"many conversations":     TestManyConversations,
+	"flood both ways":        TestTrapFloodBothWays,
+	"header":                 TestHeaderTravelsWhole,
+	"too large a frame":      TestTooLargeAFrame,
+	"deadlines":              TestDeadlines,
+	"nobody left":            TestNobodyLeft,
+	"nobody left but itself": TestNobodyLeftButOneself,
+	"panic":                  TestPanicIsAFailure,
+	"start and stop":         TestStartAndStop,
+	"bodies given back once": TestTrapBodiesAreGivenBackOnce,
+	"lent bytes":             TestTrapLentBytesAreReadLate,
+	"all-reduces":            TestAllReducesOverProcesses,
+	"streams":                TestStreams,
+	"streams end":            TestStreamsEnd,
+	"hostile port":           TestHostilePort,
+	"hostile clients":        TestHostileClients,
+	"second introduction":    TestF24SecondIntroduction,
+	"killed peer":            TestF2KilledPeer,
+	"stopped peer":           TestF9StoppedPeer,
+	"stopped reader":         TestF27StoppedReader,
+	"deaf reader":            TestF27DeafReader,
+	"cut link":               TestF7CutLink,
+	"no farewell":            TestNoFarewellToTheLost,
+}
+
 // What a net must do and survive holds over shared memory, too.
 func TestLanes(t *testing.T) {
-	for name, test := range map[string]func(t *testing.T){
-		"conformance":            TestConformance,
-		"many conversations":     TestManyConversations,
-		"flood both ways":        TestTrapFloodBothWays,
-		"header":                 TestHeaderTravelsWhole,
-		"too large a frame":      TestTooLargeAFrame,
-		"deadlines":              TestDeadlines,
-		"nobody left":            TestNobodyLeft,
-		"nobody left but itself": TestNobodyLeftButOneself,
-		"panic":                  TestPanicIsAFailure,
-		"start and stop":         TestStartAndStop,
-		"bodies given back once": TestTrapBodiesAreGivenBackOnce,
-		"lent bytes":             TestTrapLentBytesAreReadLate,
-		"all-reduces":            TestAllReducesOverProcesses,
-		"streams":                TestStreams,
-		"streams end":            TestStreamsEnd,
-		"hostile port":           TestHostilePort,
-		"hostile clients":        TestHostileClients,
-		"second introduction":    TestF24SecondIntroduction,
-		"killed peer":            TestF2KilledPeer,
-		"stopped peer":           TestF9StoppedPeer,
-		"stopped reader":         TestF27StoppedReader,
-		"deaf reader":            TestF27DeafReader,
-		"cut link":               TestF7CutLink,
-		"no farewell":            TestNoFarewellToTheLost,
-	} {
+	for name, test := range netTests {
 		overMemory(t, name, test)
+	}
+}
+
+// And over TCP connections.
+func TestSockets(t *testing.T) {
+	for name, test := range netTests {
+		overLinks(t, LinksTCP, name, test)
 	}
 }
 
@@ -86,8 +103,12 @@ func TestF2LastWordsInMemory(t *testing.T) {
 	})
 }
 
-// F14: nonsense in the memory ends the link with a reason; nobody crashes.
-func TestF14NonsenseInMemory(t *testing.T) {
+// ways are those that a lane may have.
+var ways = []Links{LinksSHM, LinksTCP}
+
+// F14: nonsense in the memory, or on the connection, ends the link with a reason; nobody
+// crashes.
+func TestF14NonsenseInALane(t *testing.T) {
 	header := comm.AppendHeader(nil, &comm.Header{From: 1}, 0, 16)
 	damaged := append([]byte(nil), header...)
 	damaged[50] ^= 1
@@ -95,125 +116,121 @@ func TestF14NonsenseInMemory(t *testing.T) {
 	record := func(kind byte, payload []byte) []byte {
 		b := []byte{kind, 0, 0, 0}
 		b = append(le.AppendUint32(b, uint32(len(payload))), payload...)
-		return append(b, zeros[:pad(len(b))]...)
+		return append(b, make([]byte, -len(b)&7)...)
 	}
 	for name, bytes := range map[string][]byte{
-		"unknown kind":       record('?', nil),
-		"a chunk":            record(msgChunk, []byte("12345678")),
-		"a long message":     record(msgAbort, make([]byte, 5+maxCause)),
-		"odd prefix":         {msgBye, 1, 0, 0, 4, 0, 0, 0, 1, 0, 0, 0, 0, 0, 0, 0},
-		"foreign farewell":   record(msgBye, []byte{0, 0, 0, 0}),
-		"short header":       record(msgFrame, header[:80]),
-		"damaged header":     record(msgFrame, damaged),
-		"foreign frame":      record(msgFrame, foreign),
-		"counter of nowhere": nil,
+		"unknown kind":     record('?', nil),
+		"a chunk":          record(msgChunk, []byte("12345678")),
+		"a long message":   record(msgAbort, make([]byte, 5+maxCause)),
+		"odd prefix":       {msgBye, 1, 0, 0, 4, 0, 0, 0, 1, 0, 0, 0, 0, 0, 0, 0},
+		"foreign farewell": record(msgBye, []byte{0, 0, 0, 0}),
+		"short header":     record(msgFrame, header[:80]),
+		"damaged header":   record(msgFrame, damaged),
+		"foreign frame":    record(msgFrame, foreign),
 	} {
-		overMemory(t, name, func(t *testing.T) {
-			errs := together(t.Context(), all(2, func(ctx context.Context, h comm.Host) error {
-				if h.Rank() == 1 {
-					n := h.(*host).run.links[0].Load().lane
-					<-n.turn
-					if bytes != nil {
-						n.put(bytes)
-					} else {
-						n.shm.Out.Wrote(3 * laneBytes)
-					}
-					n.shm.Out.Publish()
-					n.leave()
-				}
-				_, err := h.Recv(ctx, 1-h.Rank(), 0)
-				var p *comm.PeerError
-				if !errors.As(err, &p) {
-					return fmt.Errorf("got %v", err)
-				}
-				if h.Rank() == 0 && !strings.Contains(p.Cause, "not understood") {
-					return fmt.Errorf("got %v", err)
-				}
-				return nil
-			}), split(2, 1), nil)
-			if err := firstOf(errs); err != nil {
-				t.Error(err)
+		for _, links := range ways {
+			h, write, end := laneAlone(t, links)
+			write(bytes)
+			var p *comm.PeerError
+			if _, err := h.Recv(t.Context(), 1, 0); !errors.As(err, &p) || !strings.Contains(p.Cause, "not understood") {
+				t.Errorf("%s, %s: got %v", links, name, err)
 			}
-		})
+			end()
+		}
 	}
 }
 
-// Whatever the other process writes: records are understood or refused, and what
-// a frame's header claims takes no memory before its bytes come.
-func FuzzRecords(f *testing.F) {
-	frame := func(h comm.Header, body string) []byte {
-		b := append([]byte{msgFrame, 0, 0, 0}, comm.HeaderSize, 0, 0, 0)
-		b = append(comm.AppendHeader(b, &h, len(body), len(body)), body...)
-		return append(b, zeros[:pad(len(b))]...)
-	}
-	f.Add(frame(comm.Header{From: 1}, "0123456789"))
-	f.Add(append(frame(comm.Header{From: 1, Tag: 3}, ""), frame(comm.Header{From: 1}, "12345678")...))
-	f.Add(frame(comm.Header{From: 0}, "of a stranger"))
-	f.Add([]byte{msgBye, 0, 0, 0, 4, 0, 0, 0, 1, 0, 0, 0, 0, 0, 0, 0})
-	f.Add([]byte{msgEnd, 0, 0, 0, 0, 0, 0, 0})
-	f.Add([]byte{msgFenced, 0, 0, 0, 8, 0, 0, 0, 1, 2, 3, 4, 5, 6, 7, 8})
-	f.Fuzz(func(t *testing.T, b []byte) {
-		h, there, end := laneAlone(t)
-		defer end()
-		n := h.run.links[1].Load().lane
-		for b = b[:min(len(b), laneBytes)]; len(b) > 0; {
-			k := copy(there.Out.Next(len(b)), b)
-			there.Out.Wrote(k)
-			b = b[k:]
-		}
-		there.Out.Publish()
-		n.from.Finish()
-		for err := error(nil); err == nil; {
-			err = n.read(nil)
-		}
-		if n.in.buf != nil && len(n.in.buf.B) > firstAlloc {
-			t.Errorf("%d bytes for a claim", len(n.in.buf.B))
-		}
-	})
-}
-
-// laneAlone makes rank 0 with a lane to rank 1, of which nobody but waits reads, and the
-// other end of its memory.
-func laneAlone(t *testing.T) (h *host, there *shm.Link, end func()) {
+// laneAlone makes rank 0 with a lane to rank 1, and what writes at the other end of it. Of
+// memory nobody but waits reads.
+func laneAlone(t *testing.T, links Links) (h *host, write func(b []byte), end func()) {
 	t.Helper()
-	here, o, err := shm.Create(laneBytes)
-	if err != nil {
-		t.Skip(err)
-	}
-	there, err = shm.Open(o, laneBytes)
-	if err != nil {
-		t.Skip(err)
-	}
 	r := &run{
-		cfg:  &Config{World: 2, QueueBytes: 1 << 20, MaxFrame: 1 << 30, Logf: t.Logf, Deadline: time.Minute},
+		cfg:  &Config{World: 2, QueueBytes: 1 << 20, MaxFrame: 1 << 30, Logf: t.Logf, Deadline: time.Minute, Lease: time.Minute},
 		wire: new(comm.Traffic), table: []process{{Ranks: []int{0}}, {Ranks: []int{1}}}, gone: make([]atomic.Pointer[goneRank], 2),
 		owner: []int{0, 1}, links: newLinks(2),
 	}
 	r.ctx, r.cancel = context.WithCancelCause(t.Context())
 	h = newHost(r, 0)
 	r.hosts = map[int]*host{0: h}
-	r.links[1].Store(newLink(r, 1, nil, &conn{private: true}, here))
-	return h, there, func() {
-		h.Box.Close(errEnded)
-		r.cancel(nil)
-		discard(there)
-		discard(here)
+	link := func(w *way) *link {
+		l := newLink(r, 1, nil, &conn{private: true}, w)
+		r.links[1].Store(l)
+		return l
 	}
+	over := func() { h.Box.Close(errEnded); r.cancel(nil) }
+	if links == LinksSHM {
+		here, o, err := shm.Create(lane.MemoryBytes)
+		if err != nil {
+			t.Skip(err)
+		}
+		there, err := shm.Open(o, lane.MemoryBytes)
+		if err != nil {
+			t.Skip(err)
+		}
+		link(&way{memory: here})
+		write = func(b []byte) {
+			there.Out.Wrote(copy(there.Out.Next(len(b)), b))
+			there.Out.Publish()
+		}
+		return h, write, func() {
+			over()
+			(&way{memory: there}).discard()
+			(&way{memory: here}).discard()
+		}
+	}
+	here, there := connected(t)
+	c := newConn(here, r.wire)
+	w, err := onPipes([]*aside{{conn: c, secured: c}}, false)
+	if err != nil {
+		t.Skip(err)
+	}
+	l := link(w)
+	r.tasks.Go(l.lane.Receive)
+	write = func(b []byte) {
+		if _, err := there.Write(b); err != nil {
+			t.Error(err)
+		}
+	}
+	return h, write, func() {
+		over()
+		l.takeDown()
+		l.lane.Cut()
+		there.Close()
+		r.tasks.Wait()
+		l.lane.End()
+	}
+}
+
+// connected makes both ends of a connection.
+func connected(t *testing.T) (here, there net.Conn) {
+	t.Helper()
+	l, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer l.Close()
+	there, err = net.Dial("tcp", l.Addr().String())
+	if err != nil {
+		t.Fatal(err)
+	}
+	if here, err = l.Accept(); err != nil {
+		t.Fatal(err)
+	}
+	return here, there
 }
 
 // Who waits for a frame reads it by itself: nobody else has to be woken for that. So it
 // learns of what is not understood.
 func TestWaitsRead(t *testing.T) {
-	h, there, end := laneAlone(t)
+	h, write, end := laneAlone(t, LinksSHM)
 	defer end()
 	body := "sixteen bytes...and one that is cut"
 	b := append([]byte{msgFrame, 0, 0, 0}, comm.HeaderSize, 0, 0, 0)
 	b = append(comm.AppendHeader(b, &comm.Header{From: 1, Tag: 3}, len(body), len(body)), body...)
-	b = append(b, zeros[:pad(len(b))]...)
+	b = append(b, make([]byte, -len(b)&7)...)
 	b = append(b, b...)
 	b = append(b, '?', 0, 0, 0, 0, 0, 0, 0)
-	there.Out.Wrote(copy(there.Out.Next(len(b)), b))
-	there.Out.Publish()
+	write(b)
 	for range 2 {
 		f, err := h.Recv(t.Context(), 1, 3)
 		if err != nil || string(f.Body) != body {
@@ -243,7 +260,7 @@ func TestLaneTraffic(t *testing.T) {
 				f.Release()
 			}
 			c := h.Traffic().Count()
-			const billed, most = 3_100_005, 3_100_005 + 4*(frameHead+8)
+			const billed, most = 3_100_005, 3_100_005 + 4*(comm.HeaderSize+16)
 			if c.SentBytes[comm.Gradient] != billed || c.RecvBytes[comm.Gradient] != billed {
 				return fmt.Errorf("billed %d and %d", c.SentBytes[comm.Gradient], c.RecvBytes[comm.Gradient])
 			}
@@ -288,12 +305,13 @@ func TestLinksSetting(t *testing.T) {
 		{LinksAuto, LinksAuto, true, false}, {LinksSHM, LinksSHM, true, false}, {LinksSHM, LinksAuto, true, false}, {"", "", true, false},
 		{LinksGRPC, LinksGRPC, false, false}, {LinksAuto, LinksGRPC, false, false}, {LinksGRPC, LinksAuto, false, false},
 		{LinksSHM, LinksGRPC, false, true}, {LinksGRPC, LinksSHM, false, true},
+		{LinksTCP, LinksTCP, false, false}, {LinksTCP, LinksAuto, false, false}, {LinksTCP, LinksGRPC, false, true}, {LinksSHM, LinksTCP, false, true},
 	} {
 		through, err := shared(c.a, c.b)
 		if (err != nil) != c.fails || (through > 0) != c.shared {
 			t.Errorf("%s and %s: %d bytes through memory, %v", c.a, c.b, through, err)
 		}
-		if c.fails && !strings.Contains(fmt.Sprint(err), "no shared memory") {
+		if why := fmt.Sprint(err); c.fails && !strings.Contains(why, "no shared memory") && !strings.Contains(why, "was told to use links=") {
 			t.Error(err)
 		}
 	}

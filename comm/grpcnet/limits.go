@@ -23,7 +23,7 @@ const (
 	serverPing  = 5 * time.Second
 	clientPing  = 10 * time.Second // gRPC raises anything less
 	pingTimeout = 3 * time.Second
-	maxPending  = 32 // connections that have not proven themselves, plus two a rank
+	maxPending  = 32 // connections that have not proven themselves, plus those of links
 )
 
 // pings are after how much silence gRPC asks a peer for a sign of life, and how long it waits
@@ -33,10 +33,10 @@ func (c *Config) pings(least time.Duration) (after, wait time.Duration) {
 	return max(least, 2*c.Lease), max(pingTimeout, 2*c.Lease)
 }
 
-func (c *Config) serverOptions(refused func(net.Addr, error)) []grpc.ServerOption {
+func (c *Config) serverOptions(refused func(net.Addr, error), aside *parked) []grpc.ServerOption {
 	after, wait := c.pings(serverPing)
 	return []grpc.ServerOption{
-		grpc.Creds(c.guard(refused)),
+		grpc.Creds(c.guard(refused, aside)),
 		grpc.ForceServerCodecV2(rawCodec{}),
 		experimental.BufferPool(recvPool),
 		grpc.MaxRecvMsgSize(maxMessage),
@@ -60,7 +60,7 @@ func (c *Config) serverOptions(refused func(net.Addr, error)) []grpc.ServerOptio
 func (c *Config) dialOptions(refused func(net.Addr, error)) []grpc.DialOption {
 	after, wait := c.pings(clientPing)
 	return []grpc.DialOption{
-		grpc.WithTransportCredentials(c.guard(refused)),
+		grpc.WithTransportCredentials(c.guard(refused, nil)),
 		experimental.WithBufferPool(recvPool),
 		grpc.WithDefaultCallOptions(grpc.ForceCodecV2(rawCodec{}), grpc.WaitForReady(true),
 			grpc.MaxCallRecvMsgSize(maxMessage), grpc.MaxCallSendMsgSize(maxMessage)),

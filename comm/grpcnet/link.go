@@ -14,11 +14,12 @@ import (
 	"google.golang.org/grpc/status"
 
 	"github.com/gradlab/gradlab/comm"
-	"github.com/gradlab/gradlab/comm/shm"
+	"github.com/gradlab/gradlab/comm/lane"
+	"github.com/gradlab/gradlab/comm/tcp"
 )
 
-// link is one end of what connects two processes: a stream and, on one host, a
-// lane beside it. A receiver and a sender goroutine serve either; receivers never
+// link is one end of what connects two processes: a stream and, but for links=grpc, a lane
+// beside it. A receiver and a sender goroutine serve either; receivers never
 // send, or two full windows could wait for one another.
 type link struct {
 	run    *run
@@ -26,11 +27,12 @@ type link struct {
 	life   uint32 // its incarnation
 	stream stream
 	conn   *conn
-	queue  *queue // what leaves by the stream
-	order  *queue // frames and farewells, which must keep their order: queue, or the lane's
-	lane   *lane  // nil: all goes by the stream
-	taken  counts // what came in
-	in     inbox
+	trip   time.Duration // there and back, when both linked
+	queue  *lane.Queue   // what leaves by the stream
+	order  *lane.Queue   // frames and farewells, which must keep their order: queue, or the lane's
+	lane   *lane.Lane    // nil: all goes by the stream
+	taken  counts        // what came in
+	in     lane.Inbox
 	msg    mem.BufferSlice
 
 	mu    sync.Mutex // orders deliveries and the peer's death
@@ -61,22 +63,21 @@ const (
 	dead
 )
 
-// newLink makes a link over a stream and, unless it is nil, shared memory.
-func newLink(r *run, peer int, s stream, c *conn, memory *shm.Link) *link {
+// newLink makes a link over a stream and, if there is one, a road of its own for frames.
+func newLink(r *run, peer int, s stream, c *conn, w *way) *link {
 	now := monotonic()
 	l := &link{
-		run: r, peer: peer, stream: s, conn: c, queue: newQueue(r.cfg.QueueBytes),
+		run: r, peer: peer, stream: s, conn: c, queue: lane.NewQueue(r.cfg.QueueBytes),
 		stop: make(chan struct{}), ended: make(chan struct{}), served: make(chan struct{}), noted: make(chan struct{}),
 		seen: now, flow: [2]progress{{at: now}, {at: now}},
 	}
-	l.in = inbox{max: r.cfg.MaxFrame, checked: r.cfg.checked(c), claim: l.claim}
+	l.in = lane.Inbox{Max: r.cfg.MaxFrame, Checked: r.cfg.checked(c), Claim: l.Claim}
 	l.order = l.queue
-	if memory != nil {
-		if r.crowded() {
-			memory.Crowded()
-		}
-		l.lane = newLane(l, memory)
-		l.order = l.lane.queue
+	if c.Conn != nil {
+		l.trip = tcp.RoundTrip(c.Conn)
+	}
+	if l.lane = w.lane(l); l.lane != nil {
+		l.order = l.lane.Queue
 	}
 	return l
 }
@@ -93,10 +94,10 @@ func (l *link) serve() error {
 	sent := make(chan struct{})
 	l.run.tasks.Go(func() { defer close(sent); l.send() })
 	l.run.tasks.Go(l.receive)
-	var lane sync.WaitGroup
+	var beside sync.WaitGroup
 	if l.lane != nil {
-		lane.Go(l.lane.serve)
-		lane.Go(l.lane.receive)
+		beside.Go(l.lane.Serve)
+		beside.Go(l.lane.Receive)
 	}
 	<-l.stop
 	t := time.NewTimer(grace)
@@ -106,14 +107,27 @@ func (l *link) serve() error {
 	case <-t.C:
 	}
 	if l.lane != nil {
-		l.lane.shm.Close()
-		lane.Wait()
-		l.lane.end()
+		l.lane.Cut()
+		beside.Wait()
+		l.lane.End()
 	}
 	if s := l.fence.Load(); s != 0 {
 		return status.Errorf(codes.Aborted, "fenced after %v of silence", time.Duration(s))
 	}
 	return nil
+}
+
+// Sent, Stopped, Ended, Sleeps, Asleep and Lost are a lane's owner's.
+func (l *link) Sent(kind comm.Kind, body int) { l.run.sums.sent.body[kind].Add(uint64(body)) }
+
+func (l *link) Stopped() <-chan struct{} { return l.stop }
+func (l *link) Ended() <-chan struct{}   { return l.ended }
+func (l *link) Sleeps(more int)          { l.run.Sleeps(more) }
+func (l *link) Asleep() int              { return int(l.run.sleeping.Load()) }
+
+func (l *link) Lost(cause string) {
+	l.lost(cause)
+	l.takeDown()
 }
 
 // Gone and Why implement comm.Holder: a stream that ends in the middle of a
@@ -133,35 +147,35 @@ func (l *link) takeDown() { l.stopOnce.Do(func() { close(l.stop) }) }
 func (l *link) send() {
 	beat := time.NewTicker(l.run.cfg.Heartbeat)
 	defer beat.Stop()
-	write := func(it item) bool {
+	write := func(it lane.Item) bool {
 		l.busy.Store(true)
 		defer l.busy.Store(false)
 		var err error
-		if it.msg != nil {
-			err = sendBytes(l.stream, it.msg)
+		if it.Msg != nil {
+			err = sendBytes(l.stream, it.Msg)
 		} else {
-			kind, size := it.frame.Header.Kind, len(it.frame.Body)
-			if err = writeFrame(l.stream, it.frame, l.in.checked); err == nil {
-				l.run.sums.sent.body[kind].Add(uint64(size))
+			kind, size := it.Frame.Header.Kind, len(it.Frame.Body)
+			if err = writeFrame(l.stream, it.Frame, l.in.Checked); err == nil {
+				l.Sent(kind, size)
 			}
 		}
 		return err == nil // the receiver learns why
 	}
 	for {
-		if it, ok := l.queue.take(); ok {
+		if it, ok := l.queue.Take(); ok {
 			if !write(it) {
 				return
 			}
 			continue
 		}
 		select {
-		case <-l.queue.wake:
+		case <-l.queue.Wake:
 		case <-beat.C:
-			if !write(item{msg: []byte{msgBeat}}) {
+			if !write(lane.Item{Msg: []byte{msgBeat}}) {
 				return
 			}
 		case <-l.stop:
-			for it, ok := l.queue.take(); ok && write(it); it, ok = l.queue.take() {
+			for it, ok := l.queue.Take(); ok && write(it); it, ok = l.queue.Take() {
 			}
 			return
 		}
@@ -171,11 +185,11 @@ func (l *link) send() {
 // receive takes what comes in until the stream ends.
 func (l *link) receive() {
 	defer l.takeDown()
-	defer l.in.drop()
+	defer l.in.Drop()
 	for {
 		if err := l.stream.RecvMsg(&l.msg); err != nil {
 			if l.lane != nil {
-				l.lane.finish()
+				l.lane.Finish()
 			}
 			l.broken(err)
 			return
@@ -202,18 +216,18 @@ func (l *link) handle(c cursor) error {
 		if l.lane != nil {
 			return errors.New("a frame beside the lane")
 		}
-		done, err := l.in.message(kind, &c)
+		done, err := message(&l.in, kind, &c)
 		if err != nil || !done {
 			return err
 		}
-		return l.deliver(&l.in)
+		return l.Deliver(&l.in)
 	}
 	var b [4 + maxCause]byte
-	return l.notice(kind, b[:c.fill(b[:])])
+	return l.Notice(kind, b[:c.fill(b[:])])
 }
 
-// notice acts on what the other process says about itself.
-func (l *link) notice(kind byte, b []byte) error {
+// Notice acts on what the other process says about itself.
+func (l *link) Notice(kind byte, b []byte) error {
 	switch kind {
 	case msgBeat:
 		return nil
@@ -262,39 +276,45 @@ func (l *link) notice(kind byte, b []byte) error {
 	return fmt.Errorf("a message of kind %#02x", kind)
 }
 
-// claim looks for a sink that waits for a frame that begins.
-func (l *link) claim(h *comm.Header, size, billed int, since time.Time) (c comm.Claim, ok bool, err error) {
-	to := l.run.hosts[int(h.To)]
-	if to == nil || !slices.Contains(l.run.table[l.peer].Ranks, int(h.From)) {
-		return c, false, fmt.Errorf("a frame from rank %d to rank %d on this link", h.From, h.To)
+// Expects implements lane.Owner.
+func (l *link) Expects(h *comm.Header) error {
+	if l.run.hosts[int(h.To)] == nil || !slices.Contains(l.run.table[l.peer].Ranks, int(h.From)) {
+		return fmt.Errorf("a frame from rank %d to rank %d on this link", h.From, h.To)
+	}
+	return nil
+}
+
+// Claim looks for a sink that waits for a frame that begins.
+func (l *link) Claim(h *comm.Header, size, billed int, since time.Time) (c comm.Claim, ok bool, err error) {
+	if err := l.Expects(h); err != nil {
+		return c, false, err
 	}
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	if l.state != alive { // given up meanwhile: nothing of it may count
 		return c, false, nil
 	}
-	c, ok = to.Box.Claim(*h, size, billed, since)
+	c, ok = l.run.hosts[int(h.To)].Box.Claim(*h, size, billed, since)
 	return c, ok, nil
 }
 
-// deliver hands a whole frame to its rank.
-func (l *link) deliver(in *inbox) error {
-	to := l.run.hosts[int(in.frame.Header.To)]
-	l.taken.body[in.frame.Header.Kind].Add(uint64(in.size))
-	if in.claimed {
-		in.open = false
-		to.moves.Add(1)
-		in.sink.End(nil)
+// Deliver hands a whole frame to its rank.
+func (l *link) Deliver(in *lane.Inbox) error {
+	h, size := in.Frame()
+	to := l.run.hosts[int(h.To)]
+	l.taken.body[h.Kind].Add(uint64(size))
+	to.moves.Add(1)
+	if in.Ended() {
 		return nil
 	}
-	f := in.take()
+	f := in.Take()
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	if l.state != alive { // given up meanwhile: nothing of it may count
 		f.Release()
 		return nil
 	}
-	to.put(f, in.since)
+	to.put(f, in.Since())
 	return nil
 }
 
@@ -308,8 +328,8 @@ func (l *link) handleEnd() error {
 		}
 	}
 	l.mu.Unlock()
-	l.order.close()
-	l.queue.tell([]byte{msgEnded})
+	l.order.Close()
+	l.queue.Tell([]byte{msgEnded})
 	l.endOnce.Do(func() { close(l.ended) })
 	return nil
 }
@@ -362,13 +382,13 @@ func (l *link) kill(cause string, silent time.Duration) {
 	if !l.run.leaving.Load() {
 		l.run.cfg.Logf("grpcnet: %s is gone: %s", p.name(), cause)
 	}
-	l.order.close()
+	l.order.Close()
 	if l.lane != nil {
-		l.lane.shm.Close()
+		l.lane.Cut()
 	}
 	if silent > 0 {
 		l.fence.Store(int64(silent))
-		l.queue.tell(le.AppendUint64([]byte{msgFenced}, uint64(silent)))
+		l.queue.Tell(le.AppendUint64([]byte{msgFenced}, uint64(silent)))
 	}
 	l.endOnce.Do(func() { close(l.ended) })
 	l.takeDown()

@@ -81,7 +81,7 @@ func (l *link) check(now, lease time.Duration) {
 	}
 	stuck := l.flow[0].stuck(now, l.busy.Load(), l.conn.wrote.Load())
 	if l.lane != nil {
-		stuck = max(stuck, l.flow[1].stuck(now, l.lane.busy.Load(), l.lane.taken()))
+		stuck = max(stuck, l.flow[1].stuck(now, l.lane.Busy(), l.lane.Taken()))
 	}
 	if stuck > lease {
 		l.kill(fmt.Sprintf("takes no data for %v, its lease is %v", stuck.Round(time.Millisecond), lease), stuck)

@@ -2,33 +2,30 @@ package grpcnet
 
 import (
 	"encoding/binary"
-	"hash/crc32"
 	"sync"
 
 	"google.golang.org/grpc/mem"
 
 	"github.com/gradlab/gradlab/comm"
+	"github.com/gradlab/gradlab/comm/lane"
 )
 
-var (
-	castagnoli = crc32.MakeTable(crc32.Castagnoli)
-	le         = binary.LittleEndian
-)
+var le = binary.LittleEndian
 
 // The first byte of a message on a link.
 const (
-	msgFrame  = 'F' // a frame begins: header, as much of the body as fits
-	msgChunk  = 'C' // more of the frame
-	msgBeat   = 'H' // the process lives
-	msgBye    = 'B' // a rank has finished: u32 rank
-	msgAbort  = 'A' // a rank has failed: u32 rank, cause
-	msgBereft = 'R' // likewise, since another process was lost: another try may go well
-	msgAgain  = 'M' // likewise, of the coordinator: all processes meet again
-	msgEnd    = 'E' // all ranks of the process have ended, nothing follows
-	msgEnded  = 'K' // the answer to msgEnd
-	msgCount  = 'N' // what the process's links carried, see count
-	msgNoted  = 'O' // the answer to msgCount
-	msgFenced = 'X' // the receiver was silent for too long: u64 nanoseconds
+	msgFrame  = lane.Frame // a frame begins: header, as much of the body as fits
+	msgChunk  = 'C'        // more of the frame
+	msgBeat   = 'H'        // the process lives
+	msgBye    = 'B'        // a rank has finished: u32 rank
+	msgAbort  = 'A'        // a rank has failed: u32 rank, cause
+	msgBereft = 'R'        // likewise, since another process was lost: another try may go well
+	msgAgain  = 'M'        // likewise, of the coordinator: all processes meet again
+	msgEnd    = 'E'        // all ranks of the process have ended, nothing follows
+	msgEnded  = 'K'        // the answer to msgEnd
+	msgCount  = 'N'        // what the process's links carried, see count
+	msgNoted  = 'O'        // the answer to msgCount
+	msgFenced = 'X'        // the receiver was silent for too long: u64 nanoseconds
 )
 
 // A message of a frame starts with its kind, how it is checked, and a zero. With
@@ -102,9 +99,8 @@ func (p *parcel) pack(piece []byte, buf *comm.Buffer, checked bool) {
 		p.rest, p.buf = piece[:len(piece):len(piece)], buf // gRPC decides by capacity
 	}
 	if checked {
-		sum := crc32.Update(0, castagnoli, p.head[:1])
-		sum = crc32.Update(sum, castagnoli, p.head[prefixSize+sumSize:])
-		le.PutUint32(p.head[prefixSize:], crc32.Update(sum, castagnoli, p.rest))
+		sum := lane.Sum(lane.Sum(0, p.head[:1]), p.head[prefixSize+sumSize:])
+		le.PutUint32(p.head[prefixSize:], lane.Sum(sum, p.rest))
 	}
 	p.pair[0] = mem.NewBuffer(&p.head, (*parcelHead)(p))
 	p.all = p.pair[:1]

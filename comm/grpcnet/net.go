@@ -90,6 +90,7 @@ type run struct {
 
 	sleeping  atomic.Int32 // waits that are asleep
 	strangers strangers
+	parked    *parked
 	sums      sums
 	lives     lives
 	gone      []atomic.Pointer[goneRank]
@@ -122,10 +123,12 @@ func (n *Net) Run(ctx context.Context, programs []comm.Program) error {
 	if n.cfg.Coordinator == "" {
 		r.meet = newRendezvous(&n.cfg, n.addr)
 	}
-	server := grpc.NewServer(n.cfg.serverOptions(r.turnedAway)...)
+	r.parked = &parked{most: 2 * farPipes * n.cfg.World, wait: n.cfg.ConnectTimeout + n.cfg.Lease, by: map[string]*aside{}}
+	defer r.parked.end()
+	server := grpc.NewServer(n.cfg.serverOptions(r.turnedAway, r.parked)...)
 	server.RegisterService(&service, r)
 	r.listen = func(l net.Listener) {
-		r.lis = newListener(l, r.wire, maxPending+2*n.cfg.World)
+		r.lis = newListener(l, r.wire, maxPending+(1+farPipes)*n.cfg.World)
 		r.tasks.Go(func() { _ = server.Serve(r.lis) })
 	}
 	if n.lis != nil {

@@ -59,7 +59,7 @@ func (r *run) farewell(h *host, err error) {
 	h.Box.Close(errEnded)
 	r.eachLink(func(l *link) {
 		if !l.died() { // who was given up must not take it for a good end
-			l.order.tell(rankMessage(kind, h.Rank(), text))
+			l.order.Tell(rankMessage(kind, h.Rank(), text))
 		}
 	})
 	if kind == msgAgain {
@@ -101,7 +101,7 @@ func (r *run) leave() {
 		defer stop()
 	}
 	r.leaving.Store(true)
-	r.eachLink(func(l *link) { l.order.tell([]byte{msgEnd}) })
+	r.eachLink(func(l *link) { l.order.Tell([]byte{msgEnd}) })
 	r.eachLink(func(l *link) {
 		select {
 		case <-l.ended:

@@ -41,7 +41,7 @@ func newRendezvous(cfg *Config, addr string) *rendezvous {
 	v := &rendezvous{cfg: cfg, session: newNonce(), owner: map[int]*member{}, done: make(chan struct{})}
 	v.mu.Lock()
 	defer v.mu.Unlock()
-	v.add(&member{process{Ranks: cfg.Ranks, Addr: addr, Incarnation: cfg.Incarnation, Host: cfg.host(), Links: cfg.Links}})
+	v.add(&member{process{Ranks: cfg.Ranks, Addr: addr, Incarnation: cfg.Incarnation, Host: cfg.machine, Links: cfg.Links}})
 	return v
 }
 

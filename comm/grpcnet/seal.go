@@ -10,7 +10,7 @@ import (
 )
 
 // protocol is raised by every change that two versions could not talk over.
-const protocol = 4
+const protocol = 5
 
 // challenge is the first word of a server: prove yourself over this nonce.
 type challenge struct {

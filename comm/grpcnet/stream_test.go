@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/gradlab/gradlab/comm"
+	"github.com/gradlab/gradlab/comm/lane"
 	"github.com/gradlab/gradlab/internal/patience"
 )
 
@@ -43,7 +44,7 @@ func (p *pattern) Take(b []byte) {
 // Bodies of any size go from sources to sinks, posted early and late, mixed with
 // frames, in order.
 func TestStreams(t *testing.T) {
-	sizes := []int{0, 1, 8, 1000, copyLimit + 1, 70_000, wholeLimit, wholeLimit + 1, 3*chunk + 5, 40}
+	sizes := []int{0, 1, 8, 1000, copyLimit + 1, 70_000, lane.WholeLimit, lane.WholeLimit + 1, 3*chunk + 5, 40}
 	err := firstOf(together(t.Context(), all(2, func(ctx context.Context, h comm.Host) error {
 		s := h.(comm.Streamer)
 		peer := 1 - h.Rank()

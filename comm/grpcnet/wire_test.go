@@ -20,7 +20,7 @@ import (
 func TestCarriedIsAll(t *testing.T) {
 	t.Parallel()
 	const n, size = 20, 300_000
-	for _, links := range []Links{LinksGRPC, LinksAuto} {
+	for _, links := range []Links{LinksGRPC, LinksTCP, LinksAuto} {
 		for _, procs := range [][][]int{{{0}, {1}, {2}, {3}}, {{3}, {0}, {1}, {2}}, {{0, 3}, {1}, {2}}} {
 			own := make([]*comm.Traffic, 4)
 			nets, errs := netsOf(t.Context(), all(4, func(ctx context.Context, h comm.Host) error {

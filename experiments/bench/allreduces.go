@@ -16,6 +16,7 @@ type AllReduceRow struct {
 	Topology string            `json:"topology,omitempty"` // of ours, as it was chosen
 	Micros   Spread            `json:"microseconds"`       // of an all-reduce
 	BusGBs   float64           `json:"bus_gb_s"`           // bytes/time·2(n−1)/n at the median
+	CPU      float64           `json:"cpu_s_gb"`           // processor seconds of all a GB, of 2(n−1)·bytes; 0: not known
 	Ratio    map[string]Spread `json:"ratio,omitempty"`    // times as fast as a peer
 	Error    string            `json:"error,omitempty"`
 }
@@ -68,6 +69,7 @@ func (o *WireOptions) allReduces(ctx context.Context, r *WireReport, n int) erro
 				row.Error = t.err.Error()
 			} else {
 				row.Micros, row.Ratio = all[i].micros(), ratios(ts, all, i)
+				row.CPU = all[i].cpu / (2 * float64(n-1) * float64(size)) * 1e9
 				row.BusGBs = float64(size) * 2 * float64(n-1) / float64(n) / row.Micros.Median / 1e3
 			}
 			r.AllReduces = append(r.AllReduces, row)

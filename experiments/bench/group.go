@@ -50,6 +50,19 @@ func (g *group) hear(ctx context.Context, answer any) error {
 	return err
 }
 
+// cpu is the processor time that the processes of the group, and those that they started,
+// have taken so far, in seconds.
+func (g *group) cpu() (seconds float64) {
+	if g == nil {
+		return 0
+	}
+	var roots []int
+	for _, m := range g.procs {
+		roots = append(roots, m.cmd.Process.Pid)
+	}
+	return cpuOf(roots)
+}
+
 // end ends all processes.
 func (g *group) end() {
 	for _, in := range g.ins {
@@ -72,6 +85,11 @@ func (o *WireOptions) startOurs(ctx context.Context, opt rankOptions) (g *group,
 			g.end()
 		}
 	}()
+	if opt.Links == LinksTLS {
+		if opt.Certificate, err = newCertificate(); err != nil {
+			return nil, err
+		}
+	}
 	if opt.Links == LinksMPI {
 		if g, err = startJob(ctx, mpiJob{"ours over MPI", "mpirun", "", o.Environ, groupPatience}, opt.World, o.Self...); err != nil {
 			return g, err

@@ -3,6 +3,7 @@ package bench
 import (
 	"bufio"
 	"context"
+	"crypto/tls"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -32,6 +33,7 @@ type rankOptions struct {
 	Token       string        `json:"token"`
 	Links       grpcnet.Links `json:"links"`
 	Topology    string        `json:"topology"`
+	Certificate *certificate  `json:"certificate,omitempty"` // with LinksTLS
 }
 
 // processes are the ranks of each process.
@@ -80,6 +82,13 @@ func RunRank(ctx context.Context, in io.Reader, out io.Writer) error {
 		Ranks: []int{o.Rank}, World: o.World, Coordinator: o.Coordinator, Token: o.Token, Links: o.Links,
 		Lease: time.Minute, // measured beside others that may keep us from the cores
 	}
+	var secure *tls.Config
+	if o.Certificate != nil {
+		if secure, err = o.Certificate.config(); err != nil {
+			return err
+		}
+		cfg.Links, cfg.TLS = grpcnet.LinksTCP, secure
+	}
 	if o.Observer {
 		if cfg.World++; o.Rank == 0 {
 			cfg.Ranks = append(cfg.Ranks, o.World)
@@ -108,7 +117,7 @@ func RunRank(ctx context.Context, in io.Reader, out io.Writer) error {
 		}
 		net = n
 	}
-	r := &rank{topology: topology, group: collective.Group{Me: o.Rank}, observers: make(chan comm.Program)}
+	r := &rank{topology: topology, tls: secure, group: collective.Group{Me: o.Rank}, observers: make(chan comm.Program)}
 	for i := range o.World {
 		r.group.Ranks = append(r.group.Ranks, i)
 	}
@@ -143,6 +152,7 @@ type rank struct {
 	h         comm.Host
 	group     collective.Group
 	topology  collective.Topology
+	tls       *tls.Config // nil: plain text
 	sums      []float32
 	step      uint64
 	observers chan comm.Program // what the observer's rank does next
@@ -335,7 +345,8 @@ func (r *rank) roundTrip(ctx context.Context, bytes, iters int) (t took, err err
 	})
 }
 
-// tcp runs do over a bare TCP connection between both ranks: the yardstick.
+// tcp runs do over a bare TCP connection between both ranks, under TLS where ours is: the
+// yardstick.
 func (r *rank) tcp(ctx context.Context, do func(*rawTCP) (took, error)) (t took, err error) {
 	const tag = 5
 	c := &rawTCP{sender: r.group.Me == 1}
@@ -361,6 +372,11 @@ func (r *rank) tcp(ctx context.Context, do func(*rawTCP) (took, error)) (t took,
 		c.Conn, err = dialTCP(ctx, string(f.Body))
 		f.Release()
 		if err != nil {
+			return t, err
+		}
+	}
+	if r.tls != nil {
+		if c.Conn, err = secured(ctx, c.Conn, r.tls, c.sender); err != nil {
 			return t, err
 		}
 	}

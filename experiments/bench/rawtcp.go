@@ -2,6 +2,7 @@ package bench
 
 import (
 	"context"
+	"crypto/tls"
 	"io"
 	"net"
 	"time"
@@ -20,6 +21,19 @@ func listenTCP(ctx context.Context) (net.Listener, error) {
 
 func dialTCP(ctx context.Context, addr string) (net.Conn, error) {
 	return (&net.Dialer{Control: reno}).DialContext(ctx, "tcp", addr)
+}
+
+// secured has TLS over a connection.
+func secured(ctx context.Context, c net.Conn, conf *tls.Config, calls bool) (net.Conn, error) {
+	over := tls.Server(c, conf)
+	if calls {
+		over = tls.Client(c, conf)
+	}
+	if err := over.HandshakeContext(ctx); err != nil {
+		_ = c.Close()
+		return nil, err
+	}
+	return over, nil
 }
 
 // stream moves iters messages of so many bytes from the sender to the other side,

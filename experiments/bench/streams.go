@@ -3,6 +3,7 @@ package bench
 import (
 	"context"
 	"fmt"
+	"slices"
 
 	"github.com/gradlab/gradlab/comm/grpcnet"
 )
@@ -10,10 +11,11 @@ import (
 // StreamRow is how fast one process sends messages of one size to another.
 type StreamRow struct {
 	Bytes  int     `json:"bytes"` // of a message
-	Name   string  `json:"name"`  // "tcp" is a bare connection, the yardstick
+	Name   string  `json:"name"`  // "bare tcp" and "bare tls" are the yardsticks
 	GBs    Spread  `json:"gb_s"`
+	CPU    float64 `json:"cpu_s_gb"`    // processor time of both, in seconds a GB; 0: not known
 	Allocs float64 `json:"allocations"` // of the sender, a message
-	Share  Spread  `json:"share_of_tcp"`
+	Share  Spread  `json:"share"`       // of the yardstick: under TLS that is bare TLS
 	Error  string  `json:"error,omitempty"`
 }
 
@@ -30,25 +32,41 @@ var (
 	tripSizes   = []int{64, 4 << 10}
 )
 
-// bareTCP is the yardstick's name.
-const bareTCP = "tcp"
+// The yardsticks: a bare connection between two processes, and one of crypto/tls.
+const (
+	bareTCP = "bare tcp"
+	bareTLS = "bare tls"
+)
 
 // streams measures what one link does.
 func (o *WireOptions) streams(ctx context.Context, r *WireReport) error {
 	var ts []*talker
-	var own []string // commands, to the yardstick others than to ours
-	for _, l := range o.Links {
+	var own []string // commands, to the yardsticks others than to ours
+	add := func(name string, l grpcnet.Links, command string) {
 		g, err := o.startOurs(ctx, rankOptions{World: 2, Links: l, Topology: o.Topology})
-		if g != nil {
-			defer g.end()
+		ts, own = append(ts, &talker{group: g, name: name, ours: true, err: err}), append(own, command)
+	}
+	defer func() {
+		for _, t := range ts {
+			if t.group != nil {
+				t.end()
+			}
 		}
-		ts, own = append(ts, &talker{group: g, name: string(l), ours: true, err: err}), append(own, "")
+	}()
+	for _, l := range o.Links {
+		add(string(l), l, "")
 	}
-	g, err := o.startOurs(ctx, rankOptions{World: 2, Links: grpcnet.LinksGRPC, Topology: o.Topology})
-	if g != nil {
-		defer g.end()
+	if slices.Contains(o.Links, LinksTLS) {
+		add(bareTLS, LinksTLS, "tcp")
 	}
-	ts, own = append(ts, &talker{group: g, name: bareTCP, err: err}), append(own, "tcp")
+	add(bareTCP, grpcnet.LinksGRPC, "tcp")
+	yardstick := func(name string) int {
+		want := bareTCP
+		if name == string(LinksTLS) || name == bareTLS {
+			want = bareTLS
+		}
+		return slices.IndexFunc(ts, func(t *talker) bool { return t.name == want })
+	}
 	compare := func(what string, size int) []turns {
 		for i, t := range ts {
 			t.command = fmt.Sprintf("%s%s %d", own[i], what, size)
@@ -66,8 +84,8 @@ func (o *WireOptions) streams(ctx context.Context, r *WireReport) error {
 			if t.err != nil {
 				row.Error = t.err.Error()
 			} else {
-				row.GBs, row.Allocs = all[i].rate(float64(size)/1e9), all[i].allocs
-				row.Share = timesAsFast(all[i], all[len(all)-1])
+				row.GBs, row.CPU, row.Allocs = all[i].rate(float64(size)/1e9), all[i].cpu/float64(size)*1e9, all[i].allocs
+				row.Share = timesAsFast(all[i], all[yardstick(t.name)])
 			}
 			r.Streams = append(r.Streams, row)
 		}

@@ -19,6 +19,7 @@ type talker struct {
 type turns struct {
 	each   []float64 // seconds an iteration
 	allocs float64   // as the group tells it
+	cpu    float64   // processor seconds of all its processes, an iteration; 0: not known
 }
 
 // micros are microseconds an iteration.
@@ -82,9 +83,11 @@ func (o *WireOptions) compare(ctx context.Context, ts []*talker) []turns {
 	for round := range o.Rounds {
 		for k := range ts {
 			i := (round + k) % len(ts)
+			before := ts[i].cpu()
 			if a, ok := block(i, iters[i]); ok {
 				out[i].each = append(out[i].each, a.Seconds/float64(iters[i]))
 				out[i].allocs = a.Allocs
+				out[i].cpu += (ts[i].cpu() - before) / float64(iters[i]*o.Rounds)
 			}
 		}
 	}

@@ -24,6 +24,9 @@ const (
 // Sections lists them.
 func Sections() []string { return []string{SectionAllReduce, SectionStream, SectionStep} }
 
+// LinksTLS has ours talk over TCP under TLS, as between hosts, by certificates made for it.
+const LinksTLS grpcnet.Links = "tls"
+
 // LinksMPI has ours talk through MPI, as net=mpi does, in processes that mpirun starts.
 const LinksMPI grpcnet.Links = "mpi"
 
@@ -75,8 +78,8 @@ func (o *WireOptions) Check() error {
 		}
 	}
 	for _, l := range o.Links {
-		if l != grpcnet.LinksGRPC && l != grpcnet.LinksSHM && l != LinksMPI {
-			return fmt.Errorf("links is %q, want %s, %s or %s", l, grpcnet.LinksGRPC, grpcnet.LinksSHM, LinksMPI)
+		if known := []grpcnet.Links{grpcnet.LinksTCP, LinksTLS, grpcnet.LinksGRPC, grpcnet.LinksSHM, LinksMPI}; !slices.Contains(known, l) {
+			return fmt.Errorf("links is %q, want one of %v", l, known)
 		}
 		if l == LinksMPI && !mpinet.Built {
 			return mpinet.ErrWithout

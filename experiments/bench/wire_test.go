@@ -196,15 +196,17 @@ func TestWirePeersThatFail(t *testing.T) {
 func TestStreams(t *testing.T) {
 	o := small(t, "well")
 	o.Sections, o.Rounds = []string{SectionStream}, 1
+	o.Links = append(o.Links, LinksTLS)
 	r, err := Wire(t.Context(), o)
 	if err != nil {
 		t.Fatal(err)
 	}
-	if len(r.Streams) != (len(o.Links)+1)*len(streamSizes) || len(r.RoundTrips) != (len(o.Links)+1)*len(tripSizes) {
+	if len(r.Streams) != (len(o.Links)+2)*len(streamSizes) || len(r.RoundTrips) != (len(o.Links)+2)*len(tripSizes) {
 		t.Fatalf("%+v", r)
 	}
 	for _, row := range r.Streams {
-		if !(row.GBs.Median > 0 && row.Share.Median > 0) || row.Name == bareTCP && row.Share.Median != 1 {
+		bare := row.Name == bareTCP || row.Name == bareTLS
+		if !(row.GBs.Median > 0 && row.Share.Median > 0) || bare && row.Share.Median != 1 {
 			t.Errorf("%+v", row)
 		}
 	}
@@ -214,7 +216,7 @@ func TestStreams(t *testing.T) {
 		}
 	}
 	var text bytes.Buffer
-	if err := r.WriteTables(&text, "csv"); err != nil || !strings.Contains(text.String(), "of bare TCP") || !strings.Contains(text.String(), "tcp,64 B") {
+	if err := r.WriteTables(&text, "csv"); err != nil || !strings.Contains(text.String(), "of bare") || !strings.Contains(text.String(), "bare tcp,64 B") {
 		t.Errorf("%v\n%s", err, text.String())
 	}
 }

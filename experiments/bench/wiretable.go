@@ -29,7 +29,7 @@ func (r *WireReport) WriteTables(w io.Writer, style string) error {
 }
 
 func (r *WireReport) writeAllReduces(w io.Writer, style string) error {
-	header := []string{"all-reduce", "procs", "bytes", "µs", "±", "bus GB/s", "topology"}
+	header := []string{"all-reduce", "procs", "bytes", "µs", "±", "bus GB/s", "CPU s/GB", "topology"}
 	first := len(header)
 	peers := map[string]int{} // columns of ratios
 	for _, row := range r.AllReduces {
@@ -45,7 +45,7 @@ func (r *WireReport) writeAllReduces(w io.Writer, style string) error {
 		if row.Error != "" {
 			cells[3] = "failed"
 		} else {
-			copy(cells[3:first], []string{digits(row.Micros.Median), percent(row.Micros.Half()), fmt.Sprintf("%.2f", row.BusGBs), row.Topology})
+			copy(cells[3:first], []string{digits(row.Micros.Median), percent(row.Micros.Half()), fmt.Sprintf("%.2f", row.BusGBs), fmt.Sprintf("%.2f", row.CPU), row.Topology})
 		}
 		for name, s := range row.Ratio {
 			cells[peers[name]] = times(s)
@@ -60,14 +60,14 @@ func (r *WireReport) writeStreams(w io.Writer, style string) error {
 	for _, row := range r.Streams {
 		cells := []string{row.Name, sizeText(row.Bytes), "failed"}
 		if row.Error == "" {
-			cells = append(cells[:2], fmt.Sprintf("%.2f", row.GBs.Median), percent(row.GBs.Half()), "", "")
-			if row.Name != bareTCP {
-				cells[4], cells[5] = percent(row.Share.Median), fmt.Sprintf("%.1f", row.Allocs)
+			cells = append(cells[:2], fmt.Sprintf("%.2f", row.GBs.Median), percent(row.GBs.Half()), fmt.Sprintf("%.2f", row.CPU), "", "")
+			if row.Name != bareTCP && row.Name != bareTLS {
+				cells[5], cells[6] = percent(row.Share.Median), fmt.Sprintf("%.1f", row.Allocs)
 			}
 		}
 		rows = append(rows, cells)
 	}
-	return section(w, style, []string{"stream", "message", "GB/s", "±", "of bare TCP", "allocations"}, rows)
+	return section(w, style, []string{"stream", "message", "GB/s", "±", "CPU s/GB", "of bare", "allocations"}, rows)
 }
 
 func (r *WireReport) writeRoundTrips(w io.Writer, style string) error {

@@ -26,13 +26,13 @@ func (e *env) benchCollectivesCommand() *cobra.Command {
 
   allreduce   sums of float32 vectors, in groups of --procs, for each of --sizes
   stream      one link: messages one way and there and back, beside a bare TCP
-              connection under the same congestion control
+              connection under the same congestion control, or one of crypto/tls
   step        a training step of the MLP 784-512-256-10 in two processes, 32
               samples in each, with each of --codecs
 
-Ours run once for each of --links: grpc (TCP on loopback), shm (shared memory) and mpi,
-which net=mpi uses, in a program that was built with the tag mpi. With --topology mpi
-its sums are the library's own.
+Ours run once for each of --links: tcp (TCP on loopback), tls (the same under TLS, as
+between hosts), grpc, shm (shared memory) and mpi, which net=mpi uses, in a program that
+was built with the tag mpi. With --topology mpi its sums are the library's own.
 A process of a group of n uses cores/n threads.
 
 --peer gloo runs torch.distributed as it is installed, in the steps too, there with
@@ -42,7 +42,8 @@ same time and take turns: in each of --rounds rounds every one has a block of
 --seconds, the others wait for input. A ratio is the median of the rounds', above 1
 where ours is faster. Every all-reduce is checked for the right sums first.
 
-Bus GB/s are bytes/time·2(n−1)/n: what a ring would move over each link.
+Bus GB/s are bytes/time·2(n−1)/n: what a ring would move over each link. CPU s/GB is the
+processor time of all processes of a row, on Linux, over 2(n−1)·bytes.
 
 Peers need: apt-get install python3-torch openmpi-bin libopenmpi-dev`,
 		Args: flagsOnly("bench collectives"),
@@ -84,7 +85,7 @@ Peers need: apt-get install python3-torch openmpi-bin libopenmpi-dev`,
 	f.StringSliceVar(&o.Sections, "section", bench.Sections(), "what to measure")
 	f.IntSliceVar(&o.Procs, "procs", []int{2, 4, 8}, "all-reduce: numbers of processes")
 	f.StringSliceVar(&sizes, "sizes", []string{"4KB", "64KB", "1MB", "16MB", "64MB"}, "all-reduce: sizes of the vector")
-	f.StringSliceVar(&links, "links", []string{"grpc", "shm"}, "what ours talk through: grpc, shm, mpi")
+	f.StringSliceVar(&links, "links", []string{"tcp", "tls", "grpc", "shm"}, "what ours talk through: tcp, tls, grpc, shm, mpi")
 	f.StringVar(&o.Topology, "topology", "auto", "plan of our all-reduces (gradlab list topologies)")
 	f.StringSliceVar(&o.Codecs, "codecs", bench.StepCodecs(), "step: codecs of the gradients (gradlab list codecs)")
 	f.StringSliceVar(&peers, "peer", nil, "who to measure beside us: gloo, ompi")

@@ -172,6 +172,7 @@ func TestWireBytesAgainstTheInterface(t *testing.T) {
 		{"server", "mode=server policy=bsp servers=2 placement=balanced codec=qsgd(bits=4)"},
 		{"raw", "mode=reduce"},
 		{"overlap", "mode=reduce overlap=buckets(bytes=50000)"},
+		{"by gRPC", "mode=reduce links=grpc"},
 		{"shared memory", "mode=reduce links=shm"},
 		{"asynchronous", "mode=server policy=asp codec=feedback(topk(keep=0.01))"},
 		{"gathers", "mode=gather codec=sign"},
@@ -188,7 +189,7 @@ func TestWireBytesAgainstTheInterface(t *testing.T) {
 	}) {
 		t.Run(c.name, func(t *testing.T) {
 			file := program.Recipe(t, "data: synthetic(dim=64,n=2048,test=256)\nmodel: mlp(hidden=[200])\nworkers: 3\nbatch: 8\nsteps: 30\nnet: grpc\n")
-			args := append([]string{"run", file, "--json", "--quiet", "--out", t.TempDir(), "links=grpc"}, strings.Fields(c.keys)...)
+			args := append([]string{"run", file, "--json", "--quiet", "--out", t.TempDir(), "links=tcp"}, strings.Fields(c.keys)...)
 			r, c := namespaced(t, args...)
 			sockets, on := int64(r.Wire-r.Shared), int64(c.Bytes)
 			most, least := on-40*int64(c.Packets), on-60*int64(c.Packets)-int64(c.Again)<<16

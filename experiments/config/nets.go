@@ -86,14 +86,15 @@ func (LocalNet) New(*Resolved, int, time.Duration) (comm.Net, error) {
 
 // GRPCNet runs every rank as a process.
 //
-// Rule: processes of one machine talk through shared memory where it can be had, others by
-// gRPC (key links); time is the wall clock.
+// Rule: processes meet and watch each other over gRPC. Frames go through shared memory on one
+// machine and over TCP connections between machines, by the same ports, or by gRPC where
+// neither can be had, which the log tells (key links); time is the wall clock.
 //
 // Paper: none.
 //
 // Tuning: gradlab join and gradlab launch start ranks on other machines.
 //
-// Cost: headers of HTTP/2 and of frames, beside payloads; a process for each rank.
+// Cost: headers of frames, beside payloads; a process for each rank.
 type GRPCNet struct{}
 
 var _ = Nets.Add("grpc", "processes, of one machine or of many, on the wall clock", GRPCNet{})

@@ -59,7 +59,9 @@ comm/nemesis            : internal/rng registry
 comm/sim                : comm comm/nemesis internal/portable
 comm/trace              : comm comm/sim internal/portable
 comm/shm                : internal/spin                    | golang.org/x/sys
-comm/grpcnet            : comm comm/shm internal/portable    | google.golang.org/grpc golang.org/x/sys
+comm/tcp                : internal/spin                    | golang.org/x/sys
+comm/lane               : comm comm/shm comm/tcp
+comm/grpcnet            : comm comm/lane comm/shm comm/tcp internal/portable    | google.golang.org/grpc golang.org/x/sys
 comm/mpinet             : comm internal/spin
 comm/collective         : comm registry internal/portable
 comm/pipeline           : registry
@@ -115,7 +117,7 @@ internal/program/hosts  : internal/program
 // Only these may look at the wall clock, and only the command line and the
 // display at the environment. Chance comes from internal/rng alone.
 var (
-	clocks = []string{"internal/patience", "internal/program" /* how long tests wait */, "internal/program/hosts" /* likewise */, "internal/par" /* how long idle helpers look around */, "internal/f32" /* which of two kernels takes less */, "comm", "comm/local", "comm/emulate", "comm/grpcnet", "comm/mpinet", "comm/outside" /* how long processes may compute nothing */, "internal/spin" /* how long a turn of others takes */, "experiments", "experiments/bench", "experiments/cli", "experiments/progress", "experiments/serve", "experiments/coding" /* how fast codecs are */, "experiments/sweep" /* how long jobs take */, "experiments/virtual" /* how long processes may go on */, "experiments/notebook" /* likewise */, "sgd/data", "sgd/external" /* how long a process may say nothing */}
+	clocks = []string{"internal/patience", "internal/program" /* how long tests wait */, "internal/program/hosts" /* likewise */, "internal/par" /* how long idle helpers look around */, "internal/f32" /* which of two kernels takes less */, "comm", "comm/local", "comm/emulate", "comm/grpcnet", "comm/lane", "comm/mpinet", "comm/outside" /* how long processes may compute nothing */, "internal/spin" /* how long a turn of others takes */, "experiments", "experiments/bench", "experiments/cli", "experiments/progress", "experiments/serve", "experiments/coding" /* how fast codecs are */, "experiments/sweep" /* how long jobs take */, "experiments/virtual" /* how long processes may go on */, "experiments/notebook" /* likewise */, "sgd/data", "sgd/external" /* how long a process may say nothing */}
 	envs   = []string{"experiments/cli", "internal/program" /* of what tests start */, "internal/program/hosts" /* likewise */, "notebooks/lab" /* the kernel's pipe */, "experiments/progress" /* TERM */}
 )
 

@@ -3,6 +3,7 @@ package train
 import (
 	"context"
 	"errors"
+	"time"
 
 	"github.com/gradlab/gradlab/comm"
 	"github.com/gradlab/gradlab/sgd/train/message"
@@ -124,6 +125,14 @@ func (v *streamView) SendLent(ctx context.Context, to int, h comm.Header, b []by
 		return v.gone(ctx, err)
 	}
 	return nil
+}
+
+// RoundTrip implements comm.Remote.
+func (v *streamView) RoundTrip(to int) time.Duration {
+	if r, ok := v.Streamer.(comm.Remote); ok {
+		return r.RoundTrip(to)
+	}
+	return 0
 }
 
 // Await implements comm.Streamer.

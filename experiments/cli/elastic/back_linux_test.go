@@ -85,7 +85,7 @@ func TestF5ShardsComeBackAsProcesses(t *testing.T) {
 	}
 	for _, c := range patience.Few(1, []fault{
 		{"killed", syscall.SIGKILL, []int{4}, []string{"servers=2", "codec=feedback(topk(keep=0.1))", "optimizer=adam", "down_codec=fp16", "checkpoint_every=20"}},
-		{"two, one after the other", syscall.SIGKILL, []int{3, 4}, []string{"servers=2", "overlap=buckets(bytes=2000)", "links=grpc", "checkpoint_every=20"}},
+		{"two, one after the other", syscall.SIGKILL, []int{3, 4}, []string{"servers=2", "overlap=buckets(bytes=2000)", "links=tcp", "checkpoint_every=20"}},
 		{"stopped", syscall.SIGSTOP, []int{3}, []string{"codec=qsgd(bits=4)", "checkpoint_every=20"}},
 		{"while checkpoints are written", syscall.SIGKILL, []int{4, 3}, []string{"servers=2", "checkpoint_every=1"}},
 	}) {

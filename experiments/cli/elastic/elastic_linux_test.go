@@ -38,7 +38,7 @@ func TestF1F4F9ElasticProcesses(t *testing.T) {
 		{"push-sum, who leads, killed", syscall.SIGKILL, []int{0}, []string{"mode=sgp(late=1)", "graph=one_peer"}},
 		{"with servers, killed", syscall.SIGKILL, []int{0, 2}, []string{"mode=server", "servers=2", "codec=feedback(topk(keep=0.1))"}},
 		{"with a server, stopped", syscall.SIGSTOP, []int{1}, []string{"mode=server", "overlap=buckets(bytes=2000)", "links=grpc"}},
-		{"stopped", syscall.SIGSTOP, []int{1}, []string{"mode=reduce", "links=grpc"}},
+		{"stopped", syscall.SIGSTOP, []int{1}, []string{"mode=reduce", "links=tcp"}},
 	}) {
 		t.Run(c.name, func(t *testing.T) {
 			t.Parallel()
@@ -106,7 +106,7 @@ func TestF1F4WorkersComeBackAsProcesses(t *testing.T) {
 		{"one after the other", [][]int{{1}, {0}, {1}}, "keep_global", []string{"mode=reduce", "codec=feedback(topk(keep=0.1))", "optimizer=adam"}},
 		{"with servers", [][]int{{1}, {0, 2}}, "keep_global", []string{"mode=server", "servers=2", "codec=feedback(topk(keep=0.1))", "optimizer=adam", "down_codec=fp16"}},
 		{"neighbours", [][]int{{0}, {1, 2}}, "keep_global", []string{"mode=choco", "graph=ring", "codec=qsgd(bits=4)", "optimizer=adam"}},
-		{"two at once", [][]int{{0, 2}}, "scale_lr", []string{"mode=reduce", "overlap=buckets(bytes=2000)", "links=grpc"}},
+		{"two at once", [][]int{{0, 2}}, "scale_lr", []string{"mode=reduce", "overlap=buckets(bytes=2000)", "links=tcp"}},
 	}) {
 		t.Run(c.name, func(t *testing.T) {
 			t.Parallel()

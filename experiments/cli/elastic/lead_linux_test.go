@@ -35,7 +35,7 @@ func TestF6CoordinatorComesBack(t *testing.T) {
 	for _, c := range patience.Few(1, []fault{
 		{"of workers", 0, []string{"mode=reduce", "workers=3"}},
 		{"with a server", 0, []string{"mode=server", "workers=2"}},
-		{"a server", 2, []string{"mode=server", "workers=2", "links=grpc"}},
+		{"a server", 2, []string{"mode=server", "workers=2", "links=tcp"}},
 	}) {
 		t.Run(c.name, func(t *testing.T) {
 			t.Parallel()

@@ -63,7 +63,7 @@ func meet(t *testing.T, m *hosts.Machines, keys []string, on []int, env, args fu
 	file, out := program.Recipe(t, program.Quick), t.TempDir()
 	var ps []*program.Program
 	for rank := range on {
-		a := append([]string{"join", file, "links=grpc", "--out", out}, keys...)
+		a := append([]string{"join", file, "links=tcp", "--out", out}, keys...)
 		e := []string{program.Secret}
 		if env != nil {
 			e = env(rank)
@@ -105,7 +105,7 @@ func TestNameNotKnownYet(t *testing.T) {
 	file, out := program.Recipe(t, program.Quick), t.TempDir()
 	start := func(rank int) *program.Program {
 		return m.Start(rank, []string{fmt.Sprint("JOB_COMPLETION_INDEX=", rank), "MASTER_ADDR=job-0.svc.invalid", "MASTER_PORT=29500", program.Secret},
-			"join", file, "links=grpc", "mode=reduce", "workers=2", "--out", out, "--timeout", "2m")
+			"join", file, "links=tcp", "mode=reduce", "workers=2", "--out", out, "--timeout", "2m")
 	}
 	other, lead := start(1), start(0)
 	program.WaitFor(t, "a folder", lead, func() bool {

@@ -36,7 +36,7 @@ func TestF20CertificateFiles(t *testing.T) {
 	}
 	file := program.Recipe(t, program.Quick)
 	join := func(port, rank int, flags []string) *program.Program {
-		return program.Start(t, program.Torchrun(rank, 2, port), append([]string{"join", file, "mode=server", "workers=1", "servers=1", "links=grpc", "--timeout", "8s", "--out", t.TempDir()}, flags...)...)
+		return program.Start(t, program.Torchrun(rank, 2, port), append([]string{"join", file, "mode=server", "workers=1", "servers=1", "links=tcp", "--timeout", "8s", "--out", t.TempDir()}, flags...)...)
 	}
 	t.Run("not its rank", func(t *testing.T) {
 		t.Parallel()

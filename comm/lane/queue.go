@@ -1,4 +1,4 @@
-package grpcnet
+package lane
 
 import (
 	"context"
@@ -10,29 +10,30 @@ import (
 	"github.com/gradlab/gradlab/comm"
 )
 
-// errQueueClosed ends a push to a peer that is gone; errQueueFull one that
+// ErrClosed ends a push to a peer that is gone; ErrFull one that
 // waited for too long.
 var (
-	errQueueClosed = errors.New("queue closed")
-	errQueueFull   = errors.New("queue full")
+	ErrClosed = errors.New("queue closed")
+	ErrFull   = errors.New("queue full")
 )
 
 // maxQueued bounds the number of frames that wait, whatever their size.
 const maxQueued = 4096
 
-// queue holds what a link still has to send, in order. Frames wait for room;
+// Queue holds what a link still has to send, in order. Frames wait for room;
 // messages of the link itself do not.
-type queue struct {
-	maxBytes int
-	wake     chan struct{} // one token: there is something to take
+type Queue struct {
+	// Wake holds a token when there is something to take.
+	Wake chan struct{}
 
-	mu     sync.Mutex
-	items  []item
-	first  int
-	frames int
-	bytes  int
-	closed bool
-	hopers []*hoper // who wait for room
+	maxBytes int
+	mu       sync.Mutex
+	items    []Item
+	first    int
+	frames   int
+	bytes    int
+	closed   bool
+	hopers   []*hoper // who wait for room
 }
 
 // hoper waits for room in a queue.
@@ -47,28 +48,29 @@ var hopers = sync.Pool{New: func() any {
 	return h
 }}
 
-// item is a frame or a message of the link's own.
-type item struct {
-	frame comm.Frame
-	msg   []byte
+// Item is a frame or a message of the link's own.
+type Item struct {
+	Frame comm.Frame
+	Msg   []byte // nil: it is a frame
 }
 
-func newQueue(maxBytes int) *queue {
-	return &queue{maxBytes: maxBytes, wake: make(chan struct{}, 1)}
+// NewQueue makes a queue for maxBytes of bodies; a single larger frame passes.
+func NewQueue(maxBytes int) *Queue {
+	return &Queue{maxBytes: maxBytes, Wake: make(chan struct{}, 1)}
 }
 
-// push adds a frame, waiting for room no longer than wait, which t counts. On an
+// Push adds a frame, waiting for room no longer than wait, which t counts. On an
 // error the frame is still the caller's.
-func (q *queue) push(ctx context.Context, f comm.Frame, wait time.Duration, t *comm.Traffic) error {
+func (q *Queue) Push(ctx context.Context, f comm.Frame, wait time.Duration, t *comm.Traffic) error {
 	ok, err := q.try(f, nil)
 	if ok || err != nil {
 		return err
 	}
 	h := hopers.Get().(*hoper)
 	h.late.Reset(wait)
-	began := monotonic()
+	began := time.Now()
 	defer func() {
-		t.Block(monotonic()-began, 0)
+		t.Block(time.Since(began), 0)
 		h.late.Stop()
 		hopers.Put(h)
 	}()
@@ -82,7 +84,7 @@ func (q *queue) push(ctx context.Context, f comm.Frame, wait time.Duration, t *c
 		case <-ctx.Done():
 			err = context.Cause(ctx)
 		case <-h.late.C:
-			err = errQueueFull
+			err = ErrFull
 		}
 		q.forget(h)
 		return err
@@ -91,16 +93,16 @@ func (q *queue) push(ctx context.Context, f comm.Frame, wait time.Duration, t *c
 
 // try adds a frame if there is room. If not, h, unless it is nil, is told once
 // there may be.
-func (q *queue) try(f comm.Frame, h *hoper) (ok bool, err error) {
+func (q *Queue) try(f comm.Frame, h *hoper) (ok bool, err error) {
 	q.mu.Lock()
 	defer q.mu.Unlock()
 	switch {
 	case q.closed:
-		return false, errQueueClosed
+		return false, ErrClosed
 	case q.frames == 0 || (q.bytes+len(f.Body) <= q.maxBytes && q.frames < maxQueued):
 		q.frames++
 		q.bytes += len(f.Body)
-		q.add(item{frame: f})
+		q.add(Item{Frame: f})
 		return true, nil
 	case h != nil:
 		q.hopers = append(q.hopers, h)
@@ -109,7 +111,7 @@ func (q *queue) try(f comm.Frame, h *hoper) (ok bool, err error) {
 }
 
 // forget tells h nothing any more.
-func (q *queue) forget(h *hoper) {
+func (q *Queue) forget(h *hoper) {
 	q.mu.Lock()
 	defer q.mu.Unlock()
 	if i := slices.Index(q.hopers, h); i >= 0 {
@@ -121,38 +123,38 @@ func (q *queue) forget(h *hoper) {
 	}
 }
 
-// tell adds a message of the link's own. It never waits.
-func (q *queue) tell(msg []byte) {
+// Tell adds a message of the link's own. It never waits.
+func (q *Queue) Tell(msg []byte) {
 	q.mu.Lock()
-	q.add(item{msg: msg})
+	q.add(Item{Msg: msg})
 	q.mu.Unlock()
 }
 
 // add appends and wakes the sender. Callers hold mu.
-func (q *queue) add(it item) {
+func (q *Queue) add(it Item) {
 	q.items = append(q.items, it)
 	select {
-	case q.wake <- struct{}{}:
+	case q.Wake <- struct{}{}:
 	default:
 	}
 }
 
-// waiting says whether there is something to take.
-func (q *queue) waiting() bool {
+// Waiting says whether there is something to take.
+func (q *Queue) Waiting() bool {
 	q.mu.Lock()
 	defer q.mu.Unlock()
 	return q.first < len(q.items)
 }
 
-// take returns the next item, if there is one.
-func (q *queue) take() (item, bool) {
+// Take returns the next Item, if there is one.
+func (q *Queue) Take() (Item, bool) {
 	q.mu.Lock()
 	defer q.mu.Unlock()
 	if q.first == len(q.items) {
-		return item{}, false
+		return Item{}, false
 	}
 	it := q.items[q.first]
-	q.items[q.first] = item{}
+	q.items[q.first] = Item{}
 	q.first++
 	switch {
 	case q.first == len(q.items):
@@ -162,16 +164,16 @@ func (q *queue) take() (item, bool) {
 		clear(q.items[n:])
 		q.items, q.first = q.items[:n], 0
 	}
-	if it.msg == nil {
+	if it.Msg == nil {
 		q.frames--
-		q.bytes -= len(it.frame.Body)
+		q.bytes -= len(it.Frame.Body)
 		q.signal()
 	}
 	return it, true
 }
 
 // signal lets those who wait for room look again. Callers hold mu.
-func (q *queue) signal() {
+func (q *Queue) signal() {
 	for i, h := range q.hopers {
 		h.room <- struct{}{} // it is empty: who was told is no longer among them
 		q.hopers[i] = nil
@@ -179,18 +181,18 @@ func (q *queue) signal() {
 	q.hopers = q.hopers[:0]
 }
 
-// close refuses further frames and forgets those that wait. The link's own
+// Close refuses further frames and forgets those that wait. The link's own
 // messages are kept.
-func (q *queue) close() {
+func (q *Queue) Close() {
 	q.mu.Lock()
 	defer q.mu.Unlock()
 	q.closed = true
 	kept := q.items[:0]
 	for _, it := range q.items[q.first:] {
-		if it.msg != nil {
+		if it.Msg != nil {
 			kept = append(kept, it)
 		} else {
-			it.frame.Release()
+			it.Frame.Release()
 		}
 	}
 	clear(q.items[len(kept):])
