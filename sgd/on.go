@@ -6,8 +6,8 @@ import (
 	"strings"
 )
 
-// On is an update rule for some tensors: those of one of Roles, if any is named,
-// whose name contains one of Names, if any is named. Other tensors stay as they are,
+// On is an update rule for some tensors: those that the rule is for, of one of Roles, if any
+// is named, whose name contains one of Names, if any is named. Other tensors stay as they are,
 // so on(momentum,names=[fc]) trains the last layer alone. In groups other parts take
 // them.
 //
@@ -48,9 +48,21 @@ func trainableRoles() []string {
 
 // Takes says whether the rule is for span s.
 func (o On) Takes(s Span) bool {
-	return s.Role != Buffer &&
+	return s.Role != Buffer && takes(o.Rule, s) &&
 		(len(o.Roles) == 0 || slices.Contains(o.Roles, s.Role.String())) &&
 		(len(o.Names) == 0 || contains(s.Name, o.Names))
+}
+
+// takes says whether a rule is for span s: one that is for some tensors alone says so, in a
+// chain as its last part.
+func takes(rule Optimizer, s Span) bool {
+	switch r := rule.(type) {
+	case Selective:
+		return r.Takes(s)
+	case Chain:
+		return len(r.Parts) == 0 || takes(r.Parts[len(r.Parts)-1], s)
+	}
+	return true
 }
 
 // contains says whether name contains one of parts.

@@ -34,9 +34,12 @@ type viewed interface {
 	settle(ctx context.Context)
 }
 
-// gone is what becomes of a wait that ended with err: where a member is gone it goes on
+// gone is what becomes of a wait that ended with err, if any: where a member is gone it goes on
 // until the epoch is over.
 func (v *view) gone(ctx context.Context, err error) error {
+	if err == nil {
+		return nil
+	}
 	var p *comm.PeerError
 	if !errors.As(err, &p) || p.Rank == v.m.job.Observer() {
 		return err
@@ -51,10 +54,7 @@ func (v *view) gone(ctx context.Context, err error) error {
 // Send implements comm.Endpoint.
 func (v *view) Send(ctx context.Context, to int, f comm.Frame) error {
 	f.Header.Epoch = uint32(v.of.Epoch)
-	if err := v.Host.Send(ctx, to, f); err != nil {
-		return v.gone(ctx, err)
-	}
-	return nil
+	return v.gone(ctx, v.Host.Send(ctx, to, f))
 }
 
 // Recv implements comm.Endpoint.
@@ -112,19 +112,13 @@ func (v *streamView) Go(name string, p comm.Program) { v.start(name, p, v) }
 // SendFrom implements comm.Streamer.
 func (v *streamView) SendFrom(ctx context.Context, to int, h comm.Header, size int, src comm.Filler) error {
 	h.Epoch = uint32(v.of.Epoch)
-	if err := v.Streamer.SendFrom(ctx, to, h, size, src); err != nil {
-		return v.gone(ctx, err)
-	}
-	return nil
+	return v.gone(ctx, v.Streamer.SendFrom(ctx, to, h, size, src))
 }
 
 // SendLent implements comm.Streamer.
 func (v *streamView) SendLent(ctx context.Context, to int, h comm.Header, b []byte, l *comm.Loan) error {
 	h.Epoch = uint32(v.of.Epoch)
-	if err := v.Streamer.SendLent(ctx, to, h, b, l); err != nil {
-		return v.gone(ctx, err)
-	}
-	return nil
+	return v.gone(ctx, v.Streamer.SendLent(ctx, to, h, b, l))
 }
 
 // RoundTrip implements comm.Remote.
@@ -138,8 +132,5 @@ func (v *streamView) RoundTrip(to int) time.Duration {
 // Await implements comm.Streamer.
 func (v *streamView) Await(ctx context.Context, r *comm.Receipt) (comm.Header, error) {
 	h, err := v.Streamer.Await(ctx, r)
-	if err != nil {
-		return h, v.gone(ctx, err)
-	}
-	return h, nil
+	return h, v.gone(ctx, err)
 }
