@@ -183,3 +183,16 @@ func BenchmarkGPT384(b *testing.B) {
 	}
 	b.ReportMetric(float64(b.N*8*256)/b.Elapsed().Seconds(), "tokens/s")
 }
+
+// BenchmarkGPT768 is a pass of a GPT of GPT-2's size, 512 tokens.
+func BenchmarkGPT768(b *testing.B) {
+	in := passageOf(256, 50304)
+	m, p := newPassOf(b, "gpt(layers=12,heads=12,width=768)", in)
+	batch := randomBatch(in, 2)
+	for b.Loop() {
+		if _, err := m.Grad(context.Background(), p, batch); err != nil {
+			b.Fatal(err)
+		}
+	}
+	b.ReportMetric(float64(b.N*2*256)/b.Elapsed().Seconds(), "tokens/s")
+}
