@@ -26,7 +26,7 @@ func Standard() []Case {
 		return sgd.Sample{Shape: sgd.Shape{C: channels, H: side, W: side}, Classes: classes}
 	}
 	text := func(context, vocabulary int) sgd.Sample {
-		return sgd.Sample{Shape: sgd.Shape{C: context, H: 1, W: 1}, Classes: vocabulary, Vocabulary: vocabulary, Targets: context}
+		return sgd.Sample{Shape: sgd.Shape{C: 1, H: context, W: 1}, Classes: vocabulary, Vocabulary: vocabulary, Targets: context}
 	}
 	return []Case{
 		{Model: "mnistcnn", Sample: images(1, 28, 10), Batch: 100},

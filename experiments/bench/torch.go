@@ -159,7 +159,7 @@ var errNotCompiling = errors.New("this PyTorch has no torch.compile")
 // what our model has: another number means another model, and is an error.
 func (t *Torch) start(ctx context.Context, v Variant, c Case, threads, params int) (*torchWorker, error) {
 	ask, err := json.Marshal(map[string]any{
-		"model": c.Model, "channels": c.Sample.C, "height": c.Sample.H, "width": c.Sample.W, "vocabulary": c.Sample.Vocabulary,
+		"model": c.Model, "channels": c.Sample.C, "height": c.Sample.H, "width": c.Sample.W, "vocabulary": c.Sample.Vocabulary, "context": c.Sample.Labels(),
 		"classes": c.Sample.Classes, "batch": c.Batch, "threads": threads, "channels_last": v.ChannelsLast, "compiled": v.Compiled,
 		"autocast": c.Precision == "bfloat16",
 	})

@@ -138,7 +138,7 @@ class GPT(nn.Module):
 
 
 def gpt(ask, layers=4, heads=4, width=128):
-    return GPT(ask["vocabulary"], ask["channels"], int(layers), int(heads), int(width))
+    return GPT(ask["vocabulary"], ask["context"], int(layers), int(heads), int(width))
 
 
 MODELS = {"mnistcnn": mnistcnn, "mlp": mlp, "resnet20": resnet20, "resnet50": resnet50, "gpt": gpt}
@@ -168,8 +168,8 @@ def main():
     torch.set_flush_denormal(True)
     model = MODELS[family](ask, **dict(option.split("=") for option in options.split(",") if option)).train()
     if ask["vocabulary"]:
-        x = torch.randint(ask["vocabulary"], (ask["batch"], ask["channels"]))
-        y = torch.randint(ask["classes"], (ask["batch"] * ask["channels"],))
+        x = torch.randint(ask["vocabulary"], (ask["batch"], ask["context"]))
+        y = torch.randint(ask["classes"], (ask["batch"] * ask["context"],))
         optimizer = adamw(model)
     else:
         x = torch.randn(ask["batch"], ask["channels"], ask["height"], ask["width"])

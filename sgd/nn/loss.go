@@ -3,6 +3,7 @@ package nn
 import (
 	"math"
 
+	"github.com/gradlab/gradlab/internal/f32"
 	"github.com/gradlab/gradlab/internal/portable"
 	"github.com/gradlab/gradlab/sgd"
 )
@@ -29,8 +30,13 @@ func one(is bool) float64 {
 //	dz   = p − q
 //
 // crossEntropy returns the loss of one sample, computed in float64, and sets dz
-// to scale times the gradient unless dz is nil.
+// to scale times the gradient unless dz is nil. Of manyClasses or more, exponentials are
+// those of f32, each right to a unit in the last place of float32, as is the gradient in
+// either case.
 func crossEntropy(z []float32, y int, smoothing, scale float64, dz []float32) float64 {
+	if len(z) >= manyClasses {
+		return crossEntropyOfMany(z, y, smoothing, scale, dz)
+	}
 	top := math.Inf(-1)
 	for _, v := range z {
 		top = max(top, float64(v))
@@ -54,6 +60,42 @@ func crossEntropy(z []float32, y int, smoothing, scale float64, dz []float32) fl
 	loss := portable.Log(norm) - float64((1-smoothing)*(float64(z[y])-top))
 	if smoothing != 0 {
 		loss -= float64(even * mean)
+	}
+	return loss
+}
+
+// manyClasses is from where on a row of logits is long enough for kernels: they take a tenth
+// of the time.
+const manyClasses = 2048
+
+// crossEntropyOfMany is crossEntropy by kernels.
+func crossEntropyOfMany(z []float32, y int, smoothing, scale float64, dz []float32) float64 {
+	top := f32.Max(z)
+	norm := 0.0
+	if dz != nil {
+		norm = f32.ExpSum(dz, z, top)
+	} else {
+		var piece [manyClasses]float32
+		for rest := z; len(rest) > 0; {
+			n := min(len(rest), len(piece))
+			norm += f32.ExpSum(piece[:n], rest[:n], top)
+			rest = rest[n:]
+		}
+	}
+	even := smoothing / float64(len(z))
+	if dz != nil {
+		f32.Scale(dz, float32(scale/norm))
+		if smoothing != 0 {
+			shift := float32(float64(scale * even))
+			for k := range dz {
+				dz[k] -= shift
+			}
+		}
+		dz[y] -= float32(scale * (1 - smoothing))
+	}
+	loss := portable.Log(norm) - float64((1-smoothing)*(float64(z[y])-float64(top)))
+	if smoothing != 0 {
+		loss -= float64(even * (f32.Sum(z) - float64(float64(len(z))*float64(top))))
 	}
 	return loss
 }

@@ -6,6 +6,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/gradlab/gradlab/internal/rng"
 	"github.com/gradlab/gradlab/sgd"
 )
 
@@ -235,6 +236,39 @@ func TestMetricsOfTexts(t *testing.T) {
 	for _, bad := range []sgd.Batch{{N: 1, Tokens: []int32{9, 0, 0, 0}}, {N: 2, Tokens: b.Tokens[:4]}} {
 		if _, err := net.Scores(params, s, bad); err == nil {
 			t.Errorf("%v has scores", bad.Tokens)
+		}
+	}
+}
+
+// The loss of many classes, by kernels, is that of the definition, as is its gradient.
+func TestLossOfManyClasses(t *testing.T) {
+	draws := rng.New(3, "loss")
+	z, dz := make([]float32, manyClasses+711), make([]float32, manyClasses+711)
+	for i := range z {
+		z[i] = float32(6 * draws.Norm(uint64(i)))
+	}
+	const y, scale = 700, 0.25
+	for _, smoothing := range []float64{0, 0.1} {
+		var norm, sum float64
+		for _, v := range z {
+			norm, sum = norm+math.Exp(float64(v)), sum+float64(v)
+		}
+		even := smoothing / float64(len(z))
+		want := math.Log(norm) - (1-smoothing)*float64(z[y]) - even*sum
+		for _, into := range [][]float32{dz, nil} {
+			if got := crossEntropy(z, y, smoothing, scale, into); math.Abs(got-want) > 1e-6*want {
+				t.Errorf("smoothing %v: loss %v, want %v", smoothing, got, want)
+			}
+		}
+		for k, got := range dz {
+			q := even
+			if k == y {
+				q += 1 - smoothing
+			}
+			// A logit's distance to the largest is rounded to float32, and so is all behind it.
+			if want := scale * (math.Exp(float64(z[k]))/norm - q); math.Abs(float64(got)-want) > 5e-6*max(math.Abs(want), scale*even) {
+				t.Fatalf("smoothing %v: gradient %d is %v, want %v", smoothing, k, got, want)
+			}
 		}
 	}
 }
