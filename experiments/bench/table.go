@@ -3,6 +3,7 @@ package bench
 import (
 	"fmt"
 	"io"
+	"slices"
 	"strconv"
 
 	"github.com/gradlab/gradlab/experiments/figure"
@@ -47,8 +48,8 @@ func (r *TrainReport) writePeers(w io.Writer, style string) error {
 	header := []string{"model", "batch", "threads", "unit", "ours"}
 	var variants []string
 	for _, t := range r.Rows {
-		for i, p := range t.Peers {
-			if i == len(variants) {
+		for _, p := range t.Peers {
+			if !slices.Contains(variants, p.Name) {
 				variants = append(variants, p.Name)
 				header = append(header, "torch "+p.Name)
 			}
@@ -58,9 +59,9 @@ func (r *TrainReport) writePeers(w io.Writer, style string) error {
 	var rows [][]string
 	for _, t := range r.Rows {
 		cells := []string{t.Name, strconv.Itoa(t.Batch), strconv.Itoa(t.Threads), t.Unit, digits(t.Rate.Median)}
-		for i := range variants {
-			switch {
-			case i >= len(t.Peers):
+		for _, v := range variants {
+			switch i := slices.IndexFunc(t.Peers, func(p Peer) bool { return p.Name == v }); {
+			case i < 0:
 				cells = append(cells, "")
 			case t.Peers[i].Rate.Median == 0:
 				cells = append(cells, "failed")

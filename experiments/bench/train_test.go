@@ -173,6 +173,26 @@ func TestTrainWithPeer(t *testing.T) {
 	}
 }
 
+// Rates stand below the variant that reached them, though not every model has every variant.
+func TestVariantsHaveColumns(t *testing.T) {
+	peer := func(name string, rate float64) Peer {
+		return Peer{Variant: Variant{Name: name}, Speed: Speed{Rate: Spread{Median: rate}}}
+	}
+	r := &TrainReport{Rows: []TrainRow{
+		{Name: "a", Peers: []Peer{peer("stock", 101), peer("tuned-compiled", 102)}},
+		{Name: "b", Peers: []Peer{peer("stock", 103), peer("tuned-nhwc", 104), peer("tuned-nhwc-compiled", 0)}},
+	}}
+	var b bytes.Buffer
+	if err := r.writePeers(&b, "csv"); err != nil {
+		t.Fatal(err)
+	}
+	for _, want := range []string{"torch stock,torch tuned-compiled,torch tuned-nhwc,torch tuned-nhwc-compiled", "101,102,,", "103,,104,failed"} {
+		if !strings.Contains(b.String(), want) {
+			t.Errorf("no %q in\n%s", want, b.String())
+		}
+	}
+}
+
 func TestPeersThatFail(t *testing.T) {
 	patience.Alone(t)
 	for how, want := range map[string]string{
