@@ -34,7 +34,8 @@ const (
 )
 
 // ahead are the snapshots that the observer has yet to take. A rank may tell of them in two
-// activities.
+// activities; one holds mu from its mark until its snapshot is sent, as the observer joins
+// them by their order.
 type ahead struct {
 	mu       sync.Mutex
 	versions []int
@@ -46,12 +47,6 @@ func (a *ahead) count(taken int) int {
 	defer a.mu.Unlock()
 	a.versions = slices.DeleteFunc(a.versions, func(v int) bool { return v <= taken })
 	return len(a.versions)
-}
-
-func (a *ahead) add(version int) {
-	a.mu.Lock()
-	defer a.mu.Unlock()
-	a.versions = append(a.versions, version)
 }
 
 // Snapshot tells the observer of an update to evaluate, once it has taken earlier ones, and
@@ -69,12 +64,15 @@ func (r *Rank) Snapshot(ctx context.Context, m Mark, params wire.Vector) error {
 			}
 			taken = w.N
 		}
-		r.ahead.add(m.Version)
 	}
-	if m.Bare {
-		return r.tellJSON(ctx, onMark, m)
+	if !r.h.Virtual() { // there activities take turns, and none does between two words to the observer
+		r.ahead.mu.Lock()
+		defer r.ahead.mu.Unlock()
+		if !m.Last {
+			r.ahead.versions = append(r.ahead.versions, m.Version)
+		}
 	}
-	if err := r.tellJSON(ctx, onMark, m); err != nil {
+	if err := r.tellJSON(ctx, onMark, m); err != nil || m.Bare {
 		return err
 	}
 	hd := OnSnapshot.Header(r.job, message.Nothing{}, 0)
